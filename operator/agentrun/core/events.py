@@ -115,6 +115,10 @@ class RunDeleted(EventBody, frozen=True, tag="RunDeleted"):
     """The AgentRun is missing from a full list: the tree is cancelled, unknown effects stay recorded."""
 
 
+class Quiesced(EventBody, frozen=True, tag="Quiesced"):
+    """No Pod of a stopping run exists any more (a fresh list at the API server said so) and nothing was in flight."""
+
+
 class SandboxStarted(EventBody, frozen=True, tag="SandboxStarted"):
     """A Pod's container runs and its guard proved egress closed."""
 
@@ -183,7 +187,7 @@ class ProposedCall(msgspec.Struct, frozen=True):
 
 
 class ModelCompleted(EventBody, frozen=True, tag="ModelCompleted"):
-    """A whole reply. `message` is the blob of the assistant's message; `summary` its first 4 KiB if it proposes no call."""
+    """A whole reply. `message` is the blob of it; `summary` its first 4 KiB if it proposes no call."""
 
     step: str
     attempt: int
@@ -280,29 +284,11 @@ class StepAbandoned(EventBody, frozen=True, tag="StepAbandoned"):
     reason: str
 
 
-Event = (
-    RunCreated
-    | RunAdmitted
-    | ModeChanged
-    | StopRequested
-    | SteeringAdded
-    | DeadlinePassed
-    | RunDeleted
-    | SandboxStarted
-    | SandboxLost
-    | SandboxGone
-    | SandboxRefused
-    | LeaseTaken
-    | StepDispatched
-    | ModelCompleted
-    | ModelFailed
-    | ToolCompleted
-    | WorkspacePut
-    | WorkspaceGot
-    | VerificationCompleted
-    | StepFailed
-    | StepAbandoned
-)
+ControlFact = RunAdmitted | ModeChanged | StopRequested | SteeringAdded | DeadlinePassed | RunDeleted | Quiesced
+SandboxFact = SandboxStarted | SandboxLost | SandboxGone | SandboxRefused
+DispatchResult = LeaseTaken | StepDispatched | StepFailed | StepAbandoned
+WorkResult = ModelCompleted | ModelFailed | ToolCompleted | WorkspacePut | WorkspaceGot | VerificationCompleted
+Event = RunCreated | ControlFact | SandboxFact | DispatchResult | WorkResult
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Event)

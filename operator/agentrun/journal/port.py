@@ -165,11 +165,15 @@ class Journal(Protocol):
 
     async def get_blob(self, tenant: Tenant, digest: str) -> bytes | None: ...
 
-    async def runs(self, tenant: Tenant | None = None, *, live_only: bool = False, limit: int = 1000, after: str = "") -> list[RunHead]:
+    async def runs(
+        self, tenant: Tenant | None = None, *, live_only: bool = False, limit: int = 1000, after: str = ""
+    ) -> list[RunHead]:
         """Runs by id order, page by page."""
         ...
 
-    async def finished_before(self, tenant: Tenant, name: str, template_digest: str, input_digest: str) -> RunHead | None:
+    async def finished_before(
+        self, tenant: Tenant, name: str, template_digest: str, input_digest: str
+    ) -> RunHead | None:
         """The newest terminal run of this tenant with this name and these digests (AlreadyRan, C34)."""
         ...
 
