@@ -1,19 +1,20 @@
 """Invariants of the reducer under any order of events, duplicates and late ones included (R2, R3, R5)."""
 
-from hypothesis import settings, strategies as st
+from hypothesis import settings
+from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-
 from msgspec.structs import replace
+from tests.histories import BLOB, PAY, READ, WRITE, History, created, dispatched, replied
 
 from agentrun.core import chain
 from agentrun.core.events import (
-    EventRecord,
-    NewEvent,
     Actor,
     DeadlinePassed,
+    EventRecord,
     LeaseTaken,
     ModeChanged,
     ModelFailed,
+    NewEvent,
     Quiesced,
     RunDeleted,
     SandboxGone,
@@ -33,7 +34,6 @@ from agentrun.core.plan import BudgetPlan, RunPlan, VerificationPlan
 from agentrun.core.reducer import commands, reduce
 from agentrun.core.state import State, decode_state, encode_state
 from agentrun.core.visible import RunState, visible_reason, visible_state
-from tests.histories import BLOB, PAY, READ, WRITE, History, created, dispatched, replied
 
 ACTOR = Actor("ann")
 TOOLS = st.lists(st.sampled_from(["read", "write", "pay", "no-such-tool"]), max_size=3)
@@ -173,6 +173,28 @@ class AnyOrder(RuleBasedStateMachine):
             due = commands(self.history.now)
             if due:
                 self._one_step(data.draw(st.sampled_from(due)).step, proposal, status)
+
+    @rule()
+    def run_to_the_end(self) -> None:
+        """The model proposes nothing more; sandbox, workspace and verification follow."""
+        for _ in range(12):
+            due = commands(self.history.now)
+            if not due:
+                return
+            self.history.started("verify", "pod-v")
+            self._one_step(due[0].step, [], "Ok")
+
+    @precondition(lambda self: self.history.now.model is not None and PAY in self.history.now.plan.tools)
+    @rule()
+    def a_payment_loses_its_owner(self) -> None:
+        """An unkeyed effect in flight when the run changes hands, if the run lets it come to that."""
+        model = self.history.now.model
+        assert model is not None
+        call = f"{model.id}c0"
+        self._add(
+            dispatched(model.id, model.attempt), replied(model.id, ["pay"], attempt=model.attempt), dispatched(call)
+        )
+        self.takeover()
 
     def _one_step(self, step_id: str, proposal: list[str], status: str) -> None:
         step = self.history.now.step(step_id)

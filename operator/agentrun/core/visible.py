@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from agentrun.core.schedule import lacking
+from agentrun.core.schedule import lacking, next_steps
 from agentrun.core.state import State
 
 
@@ -47,10 +47,8 @@ def _active_state(state: State) -> RunState:
 
 
 def _idle(state: State) -> bool:
-    """Something is due at once and nobody has begun it; sandbox start, verification and back-off are `running`."""
-    model_due = state.model is not None and state.model.phase == "open" and not state.model.not_before
-    call_due = state.sandbox_ready and any(call.step.phase == "open" for call in state.calls)
-    return model_due or call_due
+    """A call is due at once and nobody has begun it; sandbox start, verification and back-off are `running`."""
+    return any(step.kind in ("model", "tool") and not step.not_before for step in next_steps(state))
 
 
 def visible_reason(state: State) -> str:

@@ -69,8 +69,8 @@ def in_flight(state: State, step_id: str, attempt: int) -> Step | None:
 
 def _failed(state: State, event: StepFailed) -> State:
     step = in_flight(state, event.step, event.attempt)
-    if step is None:
-        return evidence(state)
+    if step is None or step.kind in ("model", "tool"):
+        return evidence(state)  # those have answers of their own kind
     if state.stop is not None:
         return close(state, step)
     if not event.next_attempt_at:

@@ -16,15 +16,23 @@ from agentrun.core.events import (
 from agentrun.core.ledger import Amounts
 from agentrun.core.reducer.v1.change import close, close_call, evidence, fail, reopen, unknown
 from agentrun.core.reducer.v1.dispatch import in_flight
-from agentrun.core.state import Call, Outcome, State, Step
+from agentrun.core.state import Call, Outcome, State, Step, StepKind
 
 CONTINUATIONS = 2
+_KIND: dict[type, StepKind] = {
+    ModelCompleted: "model",
+    ModelFailed: "model",
+    ToolCompleted: "tool",
+    WorkspacePut: "put",
+    WorkspaceGot: "get",
+    VerificationCompleted: "verify",
+}
 
 
 def apply_work(state: State, event: WorkResult) -> State:
     """Fold one answer into the state; one that answers nothing in flight is evidence."""
     step = in_flight(state, event.step, event.attempt)
-    if step is None:
+    if step is None or step.kind != _KIND[type(event)]:
         return evidence(state)
     match event:
         case ModelCompleted():
