@@ -112,7 +112,9 @@ class AgentDefinitionSpec(ApiModel):
     schedules: Annotated[tuple[Schedule, ...], Field(max_length=32), map_list("id")] = Field(
         default=(), description="Time tables; setting one needs `create` on agentruns."
     )
-    attribution: Attribution | None = Field(default=None, description=ATTRIBUTION_DESCRIPTION)
+    attribution: Annotated[Attribution, Field(max_length=64)] | None = Field(
+        default=None, description=ATTRIBUTION_DESCRIPTION
+    )
 
 
 class RevisionStatus(StatusModel):

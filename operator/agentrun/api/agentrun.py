@@ -94,7 +94,7 @@ class Steering(ApiModel):
     """A message to the running agent."""
 
     id: ItemID = Field(description="Id chosen by the writer, never used again in the run.")
-    message: Annotated[str, StringConstraints(min_length=1, max_length=4096)] = Field(description="The message.")
+    message: Annotated[Text4K, Field(min_length=1)] = Field(description="The message, at most 4 KiB.")
     deliver_at: DeliverAt = Field(description="NextModelCall or AfterCurrentWork.")
 
     cel_rules = (rule("self == oldSelf", "steering is append-only: restore this entry and add one with a new id"),)
@@ -215,7 +215,9 @@ class AgentRunSpec(ApiModel):
     migrate_to: Revision | None = Field(
         default=None, description="Revision to go on with from the next safe point. Needs verb `migrate`."
     )
-    attribution: Attribution | None = Field(default=None, description=ATTRIBUTION_DESCRIPTION)
+    attribution: Annotated[Attribution, Field(max_length=96)] | None = Field(
+        default=None, description=ATTRIBUTION_DESCRIPTION
+    )
 
     cel_rules = (
         rule(

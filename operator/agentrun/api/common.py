@@ -4,9 +4,10 @@ import re
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Final, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler, StringConstraints
+from pydantic_core import CoreSchema
 
-from agentrun.api.markers import Extra, atomic_list, free_json, rule, rules
+from agentrun.api.markers import RULES, Extra, Utf8Limit, atomic_list, free_json, rule, rules
 from agentrun.api.naming import json_name
 
 GROUP = "agentrun.dev"
@@ -23,7 +24,7 @@ PATH_MESSAGE = "must be a relative path with forward slashes and no empty, `.` o
 
 
 def _relative_path(value: str) -> str:
-    if not re.match(PATH_PATTERN + r"\Z", value.removesuffix("\n") + ("\n" if value.endswith("\n") else "")):
+    if not re.fullmatch(PATH_PATTERN.removeprefix("^").removesuffix("$"), value):
         raise ValueError(PATH_MESSAGE)
     return value
 
@@ -38,7 +39,7 @@ def _timestamp(value: str) -> str:
     return value
 
 
-Text4K = Annotated[str, StringConstraints(max_length=4096)]
+Text4K = Annotated[str, Utf8Limit(4096)]
 ShortText = Annotated[str, StringConstraints(max_length=1024)]
 Word = Annotated[str, StringConstraints(min_length=1, max_length=63)]
 # RFC 1123: names of Kubernetes objects.
@@ -58,8 +59,8 @@ Revision = Annotated[
     StringConstraints(min_length=1, max_length=80, pattern=r"^(sha256:[0-9a-f]{64}|[a-z0-9]([-a-z0-9.]*[a-z0-9])?)$"),
 ]
 UID = Annotated[str, StringConstraints(min_length=1, max_length=128)]
-UserName = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
-GroupName = Annotated[str, StringConstraints(max_length=1024)]
+UserName = Annotated[str, StringConstraints(min_length=1, max_length=512)]
+GroupName = Annotated[str, StringConstraints(max_length=256)]
 HostName = Annotated[
     str, StringConstraints(min_length=1, max_length=253, pattern=r"^(\*\.)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
 ]
@@ -68,9 +69,9 @@ ImageName = Annotated[str, StringConstraints(min_length=1, max_length=512, patte
 URL = Annotated[str, StringConstraints(min_length=1, max_length=2048, pattern=r"^https?://[^\s]+$")]
 RelativePath = Annotated[
     str,
-    StringConstraints(min_length=1, max_length=512),
+    StringConstraints(min_length=1, max_length=255),
     AfterValidator(_relative_path),
-    rules(rule(f"self.matches({PATH_PATTERN!r})".replace("\\\\", "\\\\"), PATH_MESSAGE)),
+    rules(rule(f"self.matches({PATH_PATTERN!r})", PATH_MESSAGE)),
 ]
 Time = Annotated[str, StringConstraints(max_length=64), AfterValidator(_timestamp), Extra({"format": "date-time"})]
 Argument = Annotated[str, StringConstraints(max_length=4096)]
@@ -101,6 +102,14 @@ class ApiModel(BaseModel):
     )
     # CEL rules of the object as a whole, in the order the API server reports them.
     cel_rules: ClassVar[tuple[dict[str, str], ...]] = ()
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Called by pydantic: adds the class's CEL rules."""
+        schema = handler(core_schema)
+        if cls.cel_rules:
+            handler.resolve_ref_schema(schema)[RULES] = list(cls.cel_rules)
+        return schema
 
     def to_json(self) -> dict[str, Any]:
         """The object as JSON, only the fields that were set."""
@@ -164,8 +173,7 @@ class Actor(ApiModel):
     )
 
 
-AttributionKey = Annotated[str, StringConstraints(max_length=128)]
-Attribution = Annotated[dict[AttributionKey, Actor], Field(max_length=128)]
+Attribution = dict[str, Actor]
 ATTRIBUTION_DESCRIPTION = (
     "Who did what, stamped by the API server at each change. Whatever a client writes here is discarded: leave it out."
 )

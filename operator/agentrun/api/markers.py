@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import GetJsonSchemaHandler
-from pydantic_core import CoreSchema
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 JsonSchema = dict[str, Any]
 RULES = "x-kubernetes-validations"
@@ -20,12 +20,34 @@ class Extra:
 
     keys: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
+    def __get_pydantic_json_schema__(self, schema_: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
         """Called by pydantic; the constraints below this marker are in place already."""
-        schema: JsonSchema = dict(handler(core_schema))
+        schema: JsonSchema = dict(handler(schema_))
         for key, value in self.keys.items():
             schema[key] = [*schema.get(key, []), *value] if key == RULES else value
         return schema
+
+
+@dataclass(frozen=True)
+class Utf8Limit:
+    """Text of at most `limit` bytes of UTF-8; `maxLength` alone would count characters."""
+
+    limit: int
+
+    def check(self, value: str) -> str:
+        """Raises: ValueError where the text is longer."""
+        if len(value.encode("utf-8", "surrogatepass")) > self.limit:
+            raise ValueError(f"must be at most {self.limit} bytes of UTF-8: shorten it")
+        return value
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Called by pydantic."""
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
+        """Called by pydantic."""
+        limit = rule(f"size(bytes(self)) <= {self.limit}", f"must be at most {self.limit} bytes of UTF-8: shorten it")
+        return {**handler(schema), "maxLength": self.limit, RULES: [limit]}
 
 
 def atomic_list() -> Extra:

@@ -15,7 +15,7 @@ from agentrun.api.common import (
     one_of_rule,
     require_one_of,
 )
-from agentrun.api.markers import map_list, rule, rules
+from agentrun.api.markers import Utf8Limit, map_list, rule, rules
 
 MAX_INLINE_BYTES = 131_072
 _INLINE = (
@@ -68,7 +68,7 @@ class GitInput(ApiModel):
 class RunInput(ApiModel):
     """What a run is given."""
 
-    text: Annotated[str, StringConstraints(max_length=65_536)] | None = Field(
+    text: Annotated[str, Utf8Limit(65_536)] | None = Field(
         default=None, description="The task, as the first user message."
     )
     parameters: JsonObject | None = Field(

@@ -48,7 +48,9 @@ class ToolApprovalSpec(ApiModel):
     request_digest: Digest = Field(description="Digest of the request as it was shown.")
     decision: Decision = Field(description="Approved or Denied.")
     message: ShortText | None = Field(default=None, description="Why; a denial's reaches the model.")
-    attribution: Attribution | None = Field(default=None, description=ATTRIBUTION_DESCRIPTION)
+    attribution: Annotated[Attribution, Field(max_length=4)] | None = Field(
+        default=None, description=ATTRIBUTION_DESCRIPTION
+    )
 
     cel_rules = (rule("self == oldSelf", "a decision is immutable: create another ToolApproval for a new request"),)
 

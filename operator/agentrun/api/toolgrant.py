@@ -117,7 +117,9 @@ class ToolGrantSpec(ApiModel):
     )
     limits: Limits | None = Field(default=None, description="Limits of what acts under the grant.")
     expiration_time: Time | None = Field(default=None, description="When the grant ends; absent: never.")
-    attribution: Attribution | None = Field(default=None, description=ATTRIBUTION_DESCRIPTION)
+    attribution: Annotated[Attribution, Field(max_length=4)] | None = Field(
+        default=None, description=ATTRIBUTION_DESCRIPTION
+    )
 
 
 class ToolGrantStatus(StatusModel):
