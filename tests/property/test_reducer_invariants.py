@@ -1,5 +1,6 @@
 """Invariants of the reducer under any order of events, duplicates and late ones included (R2, R3, R5)."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -72,7 +73,9 @@ class AnyOrder(RuleBasedStateMachine):
 
     def _add(self, *events: object, fence: int | None = None) -> None:
         self.before = self.history.now
-        self.history.add(*events, fence=fence)  # type: ignore[arg-type]
+        for event in events:
+            self.history.add(event, fence=fence)  # type: ignore[arg-type]
+            REACHED.add(visible_state(self.history.now))
 
     def _steps(self) -> list[tuple[str, int]]:
         return [(step.id, step.attempt) for step in self.history.now.steps] or [("t1", 1)]
@@ -289,10 +292,19 @@ def _unplaced(state: State, like: State) -> State:
     return replace(state, seq=like.seq, at=like.at, evidence=like.evidence)
 
 
-TestAnyOrder = AnyOrder.TestCase
-TestAnyOrder.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+class TestAnyOrder(AnyOrder.TestCase):  # type: ignore[misc, name-defined]
+    """The same 6,000 steps every time; `make test-long` draws new ones."""
+
+    settings = settings(max_examples=150, stateful_step_count=40, deadline=None, derandomize=True)
+
+
+@pytest.mark.long
+class TestAnyOrderAtLength(AnyOrder.TestCase):  # type: ignore[misc, name-defined]
+    """100,000 steps, new ones each time."""
+
+    settings = settings(max_examples=2_000, stateful_step_count=50, deadline=None)
 
 
 def test_the_machine_reaches_every_state_of_this_version_R5() -> None:
     """Guards the guard: invariants that hold only over shallow states would prove little."""
-    assert set(RunState) - REACHED <= {RunState.CREATED, RunState.WAITING_APPROVAL}
+    assert set(RunState) - REACHED == {RunState.WAITING_APPROVAL}
