@@ -88,5 +88,18 @@ def _write(out: Path, found: dict[str, list[Manifest]], operator_namespace: str)
     return written
 
 
+def main(arguments: list[str]) -> None:
+    """`OUT` writes plain files, `--chart OUT` the chart's templates; without arguments into `crds`."""
+    match arguments:
+        case ["--chart", out]:
+            generate_chart(Path(out))
+        case []:
+            generate(Path("crds"))
+        case [out]:
+            generate(Path(out))
+        case _:
+            raise SystemExit("usage: python -m agentrun.api.crdgen [--chart] [OUT]")
+
+
 if __name__ == "__main__":
-    generate(Path(sys.argv[1] if len(sys.argv) > 1 else "crds"))
+    main(sys.argv[1:])

@@ -136,7 +136,12 @@ AGENT_DEFINITION: Manifest = {
                 },
             ],
             "mcpServers": [
-                {"name": "docs", "url": "https://mcp.example.com/mcp", "protocolVersion": "2025-06-18", "digest": DIGEST}
+                {
+                    "name": "docs",
+                    "url": "https://mcp.example.com/mcp",
+                    "protocolVersion": "2025-06-18",
+                    "digest": DIGEST,
+                }
             ],
             "sandbox": {
                 "image": "python-sandbox:1",
