@@ -1,0 +1,50 @@
+# The project's commands. `make demo` and `make test` need nothing first: they install what is missing and say so.
+PYTHON ?= python3
+VENV := $(shell $(PYTHON) tests/bootstrap.py --path)
+PY := $(VENV)/bin/python
+export PYTHONPATH := $(CURDIR)/operator:$(CURDIR)/sandbox-images/toolserver:$(CURDIR)
+PYTEST := $(PY) -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help venv cluster cluster-down images demo test test-long check lint types crds bench
+
+help: ## What there is
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+
+venv: ## The Python environment, in the user's cache
+	@$(PYTHON) tests/bootstrap.py > /dev/null
+
+cluster: venv ## A real Kubernetes cluster (kind where Docker runs, else built and started here)
+	$(PY) -m tests.cluster up
+
+cluster-down: venv ## Take it down, leaving nothing behind
+	$(PY) -m tests.cluster down
+
+images: cluster ## Build the images and load them into the cluster
+	$(PY) sandbox-images/build.py --load
+
+demo: images ## An agent fixes a failing test, on the cluster, from `kubectl apply` to the verified diff
+	$(PY) -m tests.e2e.demo
+
+test: venv check ## Every test
+	$(PYTEST) -m "not long" $(ARGS)
+
+test-long: venv check ## Every test, with the long profiles
+	$(PYTEST) $(ARGS)
+
+check: venv lint types ## Lint, types, import contracts, generated files
+
+lint: venv
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/lint-imports
+
+types: venv
+	$(VENV)/bin/mypy
+	$(VENV)/bin/pyright
+
+crds: venv ## Generate CRDs, admission policies and the API reference
+	$(PY) -m agentrun.api.crdgen crds
+
+bench: venv ## Figures as ratios; ID=P4 for one
+	$(PY) -m tests.bench $(ID)
