@@ -24,7 +24,7 @@ from agentrun.api.common import (
 from agentrun.api.conditions import Condition
 from agentrun.api.limits import Limits
 from agentrun.api.markers import api_default, map_list, rule, set_list
-from agentrun.api.runinput import RunInput
+from agentrun.api.runinput import ScheduledInput
 from agentrun.api.template import Template
 
 
@@ -65,7 +65,7 @@ class Rollout(ApiModel):
 class ScheduledRun(ApiModel):
     """What a firing starts."""
 
-    input: RunInput | None = Field(default=None, description="Input of the run.")
+    input: ScheduledInput | None = Field(default=None, description="Input of the run.")
     budget: Limits | None = Field(default=None, description="Limits of the run.")
     priority: Annotated[int, Field(strict=True, ge=-1000, le=1000)] | None = Field(
         default=None, description="Order inside the tenant; higher first; absent: 0."

@@ -18,9 +18,10 @@ from agentrun.api.common import (
 from agentrun.api.markers import Utf8Limit, map_list, rule, rules
 
 MAX_INLINE_BYTES = 131_072
-_INLINE = (
+INLINE_MESSAGE = (
     "inline text of input.files is at most 131072 bytes together: put larger files into a ConfigMap or an artifact"
 )
+_SUM = "self.map(f, has(f.text) ? size(bytes(f.text)) : 0).sum()"
 FileText = Annotated[str, StringConstraints(max_length=MAX_INLINE_BYTES)]
 
 
@@ -65,6 +66,9 @@ class GitInput(ApiModel):
     ] = Field(description="Branch, tag or commit.")
 
 
+InputFiles = Annotated[tuple[InputFile, ...], Field(max_length=64), map_list("path")]
+
+
 class RunInput(ApiModel):
     """What a run is given."""
 
@@ -74,20 +78,27 @@ class RunInput(ApiModel):
     parameters: JsonObject | None = Field(
         default=None, description="Free JSON, shown to the model beside the text; at most 65536 characters."
     )
-    files: Annotated[
-        tuple[InputFile, ...],
-        Field(max_length=64),
-        map_list("path"),
-        rules(rule(f"self.map(f, has(f.text) ? size(bytes(f.text)) : 0).sum() <= {MAX_INLINE_BYTES}", _INLINE)),
-    ] = Field(default=(), description="Files of the workspace; inline text at most 128 KiB together.")
+    files: Annotated[InputFiles, rules(rule(f"{_SUM} <= {MAX_INLINE_BYTES}", INLINE_MESSAGE))] = Field(
+        default=(), description="Files of the workspace; inline text at most 128 KiB together."
+    )
     git: GitInput | None = Field(default=None, description="A git checkout below the files.")
 
     @model_validator(mode="after")
     def _inline_text_fits(self) -> Self:
         inline = sum(len(file.text.encode("utf-8", "surrogatepass")) for file in self.files if file.text)
         if inline > MAX_INLINE_BYTES:
-            raise ValueError(_INLINE)
+            raise ValueError(INLINE_MESSAGE)
         paths = [file.path for file in self.files]
         if len(paths) != len(set(paths)):
             raise ValueError("files: paths must be unique")
         return self
+
+
+class ScheduledInput(RunInput):
+    """What a firing gives its run."""
+
+    # For 32 schedules the rule would cost more than a CRD may: the admission policy bounds the inline text here.
+
+    files: InputFiles = Field(
+        default=(), description="Files of the workspace; inline text at most 128 KiB together in each schedule."
+    )

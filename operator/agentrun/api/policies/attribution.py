@@ -27,37 +27,34 @@ class Acts:
 
 
 def _constant(key: str) -> str:
-    return f"[{{'key': '{key}', 'value': dyn('')}}]"
+    return f"[{{'{key}': dyn('')}}]"
 
 
 def _optional(path: str, key: str) -> str:
-    return f"(has($o.spec.{path}) ? [{{'key': '{key}', 'value': dyn($o.spec.{path})}}] : [])"
+    return f"(has($o.spec.{path}) ? [{{'{key}': dyn($o.spec.{path})}}] : [])"
 
 
 def _listed(path: str, key: str) -> str:
-    entry = f"{{'key': '{path}/' + item.{key}, 'value': dyn(item)}}"
+    entry = f"{{'{path}/' + item.{key}: dyn(item)}}"
     return f"(has($o.spec.{path}) ? $o.spec.{path}.map(item, {entry}) : [])"
 
 
 # Cancel keeps its author when Kill is added: its value never changes, and it stays while it is in the old map.
 _STOP = (
-    "(has($o.spec.stop) ? [{'key': 'stop/' + $o.spec.stop.mode, 'value': dyn('')}] : [])",
+    "(has($o.spec.stop) ? [{'stop/' + $o.spec.stop.mode: dyn('')}] : [])",
     (
         "(has($o.spec.stop) && $o.spec.stop.mode == 'Kill' && 'stop/Cancel' in variables.before "
-        "? [{'key': 'stop/Cancel', 'value': dyn('')}] : [])"
+        "? [{'stop/Cancel': dyn('')}] : [])"
     ),
 )
 # Taking a rollout away (a revocation, say) is an act too: the key stays once it is there.
 _ROLLOUT = (
-    "(has($o.spec.rollout) || 'rollout' in variables.before "
-    "? [{'key': 'rollout', 'value': dyn($o.spec.?rollout.orValue({}))}] : [])"
+    "(has($o.spec.rollout) || 'rollout' in variables.before ? [{'rollout': dyn($o.spec.?rollout.orValue({}))}] : [])"
 )
 # What decides how runs behave: the class belongs to it.
-_TEMPLATE = (
-    "[{'key': 'template', 'value': dyn([dyn($o.spec.?className.orValue('')), dyn($o.spec.?template.orValue(''))])}]"
-)
+_TEMPLATE = "[{'template': dyn([dyn($o.spec.?className.orValue('')), dyn($o.spec.?template.orValue(''))])}]"
 # A grant is one act: everything in it but the stamp itself.
-_GRANT = "[{'key': 'grant', 'value': dyn($o.spec.transformMap(k, v, k != 'attribution', v))}]"
+_GRANT = "[{'grant': dyn($o.spec.transformMap(k, v, k != 'attribution', v))}]"
 
 ACTS: tuple[Acts, ...] = (
     Acts(
@@ -106,7 +103,7 @@ def _well_formed(acts: Acts) -> tuple[tuple[str, str], ...]:
 
 
 def _acts_map(entries: tuple[str, ...], obj: str) -> str:
-    return "(" + " + ".join(entries).replace("$o", obj) + ").transformMapEntry(i, act, {act.key: act.value})"
+    return "(" + " + ".join(entries).replace("$o", obj) + ").transformMapEntry(i, act, act)"
 
 
 def _variables(acts: Acts) -> dict[str, str]:

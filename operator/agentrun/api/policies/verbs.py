@@ -5,6 +5,7 @@ A check costs 350,000 of the 1,000,000 that one expression may cost, so three in
 
 from agentrun.api.policies.objects import Check, Manifest, Match, validating
 from agentrun.api.policies.operator import OPERATOR_USERNAME
+from agentrun.api.runinput import INLINE_MESSAGE, MAX_INLINE_BYTES
 
 # Finalizers, owner references and labels are no acts of ours.
 _CHANGED = (("spec-changed", "oldObject == null || object.spec != oldObject.spec"),)
@@ -86,6 +87,11 @@ def _definition_checks() -> list[Check]:
             f"{_unchanged('schedules', '[]')} || " + _authorized("agentruns", "''", "create"),
             "spec.schedules: who writes a schedule needs verb `create` on agentruns.agentrun.dev in this namespace",
             "Forbidden",
+        ),
+        Check(
+            "object.spec.?schedules.orValue([]).all(s, s.run.?input.?files.orValue([])"
+            f".map(f, has(f.text) ? size(bytes(f.text)) : 0).sum() <= {MAX_INLINE_BYTES})",
+            f"spec.schedules[].run.input: {INLINE_MESSAGE}",
         ),
         Check(
             f"size(bytes('%s'.format([object.spec.template]))) <= {MAX_TEMPLATE_BYTES}",
