@@ -36,3 +36,20 @@ seccompProfile: {type: RuntimeDefault}
           expirationSeconds: 600
           path: token
 {{- end -}}
+
+{{- define "agentrun.commonEnv" -}}
+- {name: AGENTRUN_OPERATOR_NAMESPACE, value: {{ .Release.Namespace }}}
+- {name: AGENTRUN_BROKER_URL, value: "https://agentrun-broker.{{ .Release.Namespace }}.svc"}
+- {name: AGENTRUN_BROKER_TOKEN_PATH, value: /var/run/secrets/agentrun-broker/token}
+{{- end -}}
+
+{{- define "agentrun.sandboxEnv" -}}
+- {name: AGENTRUN_TOOL_SERVER_IMAGE, value: {{ include "agentrun.toolServerImage" . }}}
+- {name: AGENTRUN_TOOL_SERVER_MOUNT, value: {{ .Values.toolServer.mount }}}
+- {name: AGENTRUN_SANDBOX_HOST_USERS, value: {{ .Values.sandbox.hostUsers | quote }}}
+{{- end -}}
+
+{{- define "agentrun.probes" -}}
+readinessProbe: {httpGet: {path: /readyz, port: health}, periodSeconds: 2, failureThreshold: 3}
+livenessProbe: {httpGet: {path: /healthz, port: health}, periodSeconds: 10, failureThreshold: 6}
+{{- end -}}
