@@ -171,8 +171,9 @@ def _people(place: Place) -> None:
     statuses = [f"{plural}/status" for plural in kinds]
     everything = _rule("agentrun.dev", [*kinds, *statuses], edit)
     pods = _rule("", ["pods/exec", "pods/attach", "pods/portforward", "pods/proxy"], ["create", "get"])
+    debug = _rule("", ["pods/ephemeralcontainers"], ["patch", "update"])
     make = _rule("agentrun.dev", kinds, ["create"])
-    _role(place, "editors", [everything, make, pods, _rule("", ["resourcequotas"], ["create", "update"])])
+    _role(place, "editors", [everything, make, pods, debug, _rule("", ["resourcequotas"], ["create", "update"])])
     others = [kind for kind in kinds if kind != "agentruns"]
     _role(place, "definers", [everything, _rule("agentrun.dev", others, ["create"])])
     for verb in RUN_VERBS:

@@ -4,7 +4,7 @@ import itertools
 from typing import Any
 
 import pytest
-from tests.cluster.crds_api import OPERATOR, Api, Refused
+from tests.cluster.crds_api import OPERATOR, Api, Refused, eventually
 from tests.cluster.crds_setup import RUN_VERBS, Place, admin, named, place
 from tests.unit.api.examples import AGENT_CLASS, AGENT_DEFINITION, AGENT_RUN, TOOL_APPROVAL, TOOL_GRANT, edited
 
@@ -262,3 +262,16 @@ def missing(api: Api, path: str, query: dict[str, str]) -> bool:
     with pytest.raises(Refused) as caught:
         api.request("POST", path, **query)
     return caught.value.code == 404 and "not found" in caught.value.message
+
+
+def test_debugging_a_sandbox_needs_shell(place: Place) -> None:
+    pods = f"/api/v1/namespaces/{place.namespace}/pods"
+    container = {"name": "sandbox", "image": "none"}
+    spec = {"containers": [container], "schedulingGates": [{"name": "agentrun.dev/never"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "arun-debugged"}, "spec": spec}
+    eventually(lambda: place.api.create(pods, pod), "Pod created (its default account exists)")
+    debug = {"spec": {"ephemeralContainers": [{"name": "debug", "image": "none"}]}}
+    where = f"{pods}/arun-debugged/ephemeralcontainers"
+    forbidden(lambda: place.person("eve", "steer").patch(where, debug), "need verb `shell`")
+    assert place.person("alice", "shell").patch(where, debug)["spec"]["ephemeralContainers"][0]["name"] == "debug"
+    place.api.delete(f"{pods}/arun-debugged")
