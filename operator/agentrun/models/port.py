@@ -1,14 +1,18 @@
 """The port `ModelAdapter`: one neutral request and reply, whatever the provider's wire format (R18)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Protocol
 
+import httpx2
 import msgspec
 
 from agentrun.api.naming import json_name
 from agentrun.core.events import Usage
+
+# The client that may dial an endpoint, given its base URL: see `agentrun.outbound`.
+HttpClient = Callable[[str], httpx2.AsyncClient]
 
 
 class ToolCall(msgspec.Struct, frozen=True, rename=json_name, omit_defaults=True):
