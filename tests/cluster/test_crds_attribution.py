@@ -1,6 +1,7 @@
 """Who did what: stamped by the API server, whatever clients write (design section 4, docs/decisions/0003)."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -180,51 +181,84 @@ def test_decision_is_named_R10_C22(place: Place) -> None:
     assert names(editor(place, "alice").create(place.of("toolapprovals"), decision)) == {"decision": "alice"}
 
 
-@pytest.fixture
-def unstamped(admin: Api, place: Place) -> Iterator[Place]:
-    """The stamp of agentruns switched off (its binding deleted), put back afterwards."""
-    binding = f"{ADMISSION}/mutatingadmissionpolicybindings/agentrun-stamp-agentruns"
+STAMPED = [("agentruns", AGENT_RUN), ("agentdefinitions", AGENT_DEFINITION), ("toolgrants", TOOL_GRANT)]
+STAMPED.append(("toolapprovals", TOOL_APPROVAL))
+
+
+@dataclass(frozen=True)
+class Unstamped:
+    """A kind whose stamp is switched off."""
+
+    api: Api
+    collection: str
+    example: dict[str, Any]
+
+
+def refusal(api: Api, collection: str, manifest: dict[str, Any]) -> str:
+    """Why a dry-run create is refused, or nothing."""
+    try:
+        api.create(collection, manifest, dryRun="All")
+    except Refused as refused:
+        return refused.message
+    return ""
+
+
+@pytest.fixture(params=STAMPED, ids=lambda stamped: stamped[0])
+def unstamped(request: pytest.FixtureRequest, admin: Api, place: Place) -> Iterator[Unstamped]:
+    """The stamp of one kind switched off (its binding deleted), put back afterwards."""
+    plural, example = request.param
+    binding = f"{ADMISSION}/mutatingadmissionpolicybindings/agentrun-stamp-{plural}"
     kept = next(item for item in objects() if object_path(item) == binding)
     labels = admin.get(binding)["metadata"]["labels"]
+    root = admin.as_user("root", "system:masters")
     admin.delete(binding)
-    yield place
-    admin.apply(binding, edited(kept, "metadata.labels", labels), manager="agentrun-tests", force="true")
-    probe = named(AGENT_RUN, "probe")
-    eventually(lambda: editor(place, "alice").create(place.runs(), probe, dryRun="All"), "stamp back in force")
+    try:
+        eventually(lambda: refusal(root, place.of(plural), named(example, "probe")) != "", "stamp gone")
+        yield Unstamped(root, place.of(plural), example)
+    finally:
+        admin.apply(binding, edited(kept, "metadata.labels", labels), manager="agentrun-tests", force="true")
+        eventually(lambda: refusal(root, place.of(plural), named(example, "probe")) == "", "stamp back in force")
 
 
-def test_without_the_stamp_forged_and_missing_stamps_are_refused(unstamped: Place) -> None:
-    alice = editor(unstamped, "alice")
-    forged = edited(named(AGENT_RUN, "probe"), "spec.attribution", FORGED)
-
-    def guarded(run: dict[str, Any]) -> bool:
-        try:
-            alice.create(unstamped.runs(), run, dryRun="All")
-        except Refused as refused:
-            return "agentrun-stamp-agentruns or its binding is missing" in refused.message
-        return False
-
-    eventually(lambda: guarded(forged), "forged stamp refused")
-    eventually(lambda: guarded(named(AGENT_RUN, "probe")), "missing stamp refused")
+def test_without_the_stamp_forged_and_missing_stamps_are_refused(unstamped: Unstamped) -> None:
+    wrong = "or its binding is missing (install the chart agentrun-crds again)"
+    missing = named(unstamped.example, "probe")
+    assert wrong in refusal(unstamped.api, unstamped.collection, missing)
+    key = {"agentdefinitions": "template", "toolgrants": "grant", "toolapprovals": "decision"}
+    act = key.get(unstamped.collection.rsplit("/", 1)[-1], "run")
+    forged = edited(missing, "spec.attribution", {act: {"username": "mallory", "uid": "", "groups": ["all"]}})
+    assert wrong in refusal(unstamped.api, unstamped.collection, forged)
 
 
-def test_without_the_stamp_nobody_acts_in_anothers_name(unstamped: Place) -> None:
-    admin_of_cluster = unstamped.api.as_user("root", "system:masters")
+@pytest.mark.parametrize("unstamped", STAMPED[:1], indirect=True)
+def test_without_the_stamp_nobody_acts_in_anothers_name(unstamped: Unstamped) -> None:
     true = {"run": {"username": "root", "uid": "", "groups": ["system:authenticated", "system:masters"]}}
     run = edited(named(AGENT_RUN, "honest"), "spec.attribution", true)
-    eventually(lambda: not_stamped(admin_of_cluster, unstamped), "stamp gone")
-    admin_of_cluster.create(unstamped.runs(), run)
+    unstamped.api.create(unstamped.collection, run)
+    forged = {"operatingMode": "Paused", "attribution": {"operatingMode": {"username": "alice", "uid": ""}}}
     with pytest.raises(Refused, match="is not what the API server stamps"):
-        admin_of_cluster.patch(
-            f"{unstamped.runs()}/honest",
-            {"spec": {"operatingMode": "Paused", "attribution": {"operatingMode": {"username": "alice", "uid": ""}}}},
-        )
+        unstamped.api.patch(f"{unstamped.collection}/honest", {"spec": forged})
 
 
-def not_stamped(api: Api, place: Place) -> bool:
-    """Whether creating without a stamp is refused: the mutation is off."""
+def test_run_made_without_policies_stays_unattributed_when_touched_C22(admin: Api, place: Place) -> None:
+    bindings = [
+        item
+        for item in objects()
+        if item["metadata"]["name"] in ("agentrun-stamp-agentruns", "agentrun-attribution-agentruns")
+        and item["kind"].endswith("Binding")
+    ]
+    labels = admin.get(object_path(bindings[0]))["metadata"]["labels"]
+    forged = edited(named(AGENT_RUN, "probe"), "spec.attribution", {"run": {"username": "mallory"}})
+    for binding in bindings:
+        admin.delete(object_path(binding))
     try:
-        api.create(place.runs(), named(AGENT_RUN, "probe"), dryRun="All")
-    except Refused:
-        return True
-    return False
+        eventually(lambda: names(admin.create(place.runs(), forged, dryRun="All")) == {"run": "mallory"}, "all off")
+        admin.create(place.runs(), named(AGENT_RUN, "orphan"))
+    finally:
+        for binding in bindings:
+            whole = edited(binding, "metadata.labels", labels)
+            admin.apply(object_path(binding), whole, manager="agentrun-tests", force="true")
+    alice = editor(place, "alice")
+    eventually(lambda: names(alice.create(place.runs(), forged, dryRun="All")) == {"run": "alice"}, "stamp back")
+    touched = alice.patch(f"{place.runs()}/orphan", PAUSED)
+    assert names(touched) == {"operatingMode": "alice"}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.cluster.crds_api import APPLY, Api, Refused
-from tests.cluster.crds_setup import Place, admin, named, place
+from tests.cluster.crds_setup import Place, admin, named, object_path, place
 from tests.unit.api.examples import (
     AGENT_CLASS,
     AGENT_DEFINITION,
@@ -18,7 +18,8 @@ from tests.unit.api.examples import (
 )
 
 from agentrun.api.agentrun import IMMUTABLE_FIELDS
-from agentrun.api.kinds import BY_KIND, KINDS
+from agentrun.api.crd import custom_resource_definition
+from agentrun.api.kinds import BY_KIND, KINDS, Kind
 
 pytestmark = pytest.mark.cluster
 __all__ = ["admin", "place"]
@@ -361,3 +362,22 @@ def test_apply_with_a_forged_manager_is_no_way_round(place: Place) -> None:
     with pytest.raises(Refused) as caught:
         place.api.request("PATCH", path, body, APPLY, fieldManager="agentrun-operator", force="true")
     assert "cannot change: restore it" in caught.value.message
+
+
+def repeated(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with every rule stated twice in one expression, so that each costs double."""
+    for rule in schema.get("x-kubernetes-validations", []):
+        rule["rule"] = f"({rule['rule']}) && ({rule['rule']})"
+    for child in schema.get("properties", {}).values():
+        repeated(child)
+    for key in ("items", "additionalProperties"):
+        if key in schema:
+            repeated(schema[key])
+    return schema
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+def test_rules_cost_less_than_half_of_what_the_api_server_allows(place: Place, kind: Kind) -> None:
+    crd = custom_resource_definition(kind)
+    repeated(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+    place.api.apply(object_path(crd), crd, manager="cost", force="true", dryRun="All")

@@ -99,6 +99,6 @@ class ScheduledInput(RunInput):
 
     # For 32 schedules the rule would cost more than a CRD may: the admission policy bounds the inline text here.
 
-    files: InputFiles = Field(
+    files: Annotated[InputFiles, Field(max_length=16)] = Field(
         default=(), description="Files of the workspace; inline text at most 128 KiB together in each schedule."
     )
