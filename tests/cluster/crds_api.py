@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 import ssl
 import tempfile
 import time
@@ -141,12 +140,6 @@ def _pem(entry: Manifest, name: str, folder: Path) -> str:
     if f"{name}-data" in entry:
         return base64.b64decode(entry[f"{name}-data"]).decode()
     return (folder / entry[name]).read_text()
-
-
-def kubeconfig_path() -> Path:
-    """Where the tests' cluster is: AGENTRUN_KUBECONFIG, or the one that `make cluster` starts."""
-    default = Path.home() / ".cache/agentrun/cluster/default/kubeconfig"
-    return Path(os.environ.get("AGENTRUN_KUBECONFIG", default))
 
 
 def collection(namespace: str, plural: str) -> str:

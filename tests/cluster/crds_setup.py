@@ -7,6 +7,7 @@ a chart had installed before stays.
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +20,6 @@ from tests.cluster.crds_api import (
     collection,
     connect,
     eventually,
-    kubeconfig_path,
 )
 from tests.unit.api.examples import AGENT_DEFINITION, AGENT_RUN, edited
 
@@ -187,10 +187,10 @@ def _people(place: Place) -> None:
 
 
 @pytest.fixture(scope="module")
-def admin(request: pytest.FixtureRequest) -> Iterator[Api]:
+def admin(request: pytest.FixtureRequest, kubeconfig: Path) -> Iterator[Api]:
     """The cluster's admin, with CRDs and policies installed and in force."""
     ours = [item.path for item in request.session.items if item.path.name.startswith("test_crds_")]
-    with connect(kubeconfig_path()) as api:
+    with connect(kubeconfig) as api:
         install(api)
         wait_until_enforced(api, "default")
         yield api

@@ -107,7 +107,8 @@ class PausedReason(StrEnum):
     """Paused: nothing new is scheduled until a person acts."""
 
     ACTIVE = "Active"
-    REQUESTED = "Requested"
+    DRAINING = "Draining"
+    PAUSED_BY_USER = "PausedByUser"
     BUDGET_EXHAUSTED = "BudgetExhausted"
     NO_PROGRESS = "NoProgress"
     STOPPING = "Stopping"
@@ -132,7 +133,7 @@ class NeedsReconciliationReason(StrEnum):
     """NeedsReconciliation: an effect's outcome is unknown."""
 
     NO_UNRESOLVED_EFFECTS = "NoUnresolvedEffects"
-    UNKNOWN_OUTCOME = "UnknownOutcome"
+    OUTCOME_UNKNOWN = "OutcomeUnknown"
     JOURNAL_ROLLED_BACK = "JournalRolledBack"
 
 
@@ -141,6 +142,7 @@ class CompleteReason(StrEnum):
 
     NOT_FINISHED = "NotFinished"
     COMPLETED = "Completed"
+    VERIFIED = "Verified"
     ALREADY_RAN = "AlreadyRan"
     FAILED = "Failed"
 
@@ -167,6 +169,7 @@ class FailedReason(StrEnum):
     POLICY_DENIED = "PolicyDenied"
     QUEUE_FULL = "QueueFull"
     SANDBOX_LOST = "SandboxLost"
+    SANDBOX_REPLACED = "SandboxReplaced"
     START_DEADLINE_EXCEEDED = "StartDeadlineExceeded"
     VERIFICATION_FAILED = "VerificationFailed"
 
