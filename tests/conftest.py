@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FIGURES = pytest.StashKey[dict[str, dict[str, object]]]()
 
-pytest_plugins = ["tests.cluster.fixtures"] if (ROOT / "tests/cluster/fixtures.py").exists() else []
+pytest_plugins = ["tests.cluster.fixtures", "tests.integration.postgres"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -178,7 +178,10 @@ class Journal(Protocol):
         ...
 
     async def changed_since(self, cursor: int) -> tuple[int, list[str]]:
-        """Runs whose head moved at or after the cursor (database time, microseconds), and the next cursor. May repeat runs, never omits one."""
+        """Runs whose head moved since the cursor (microseconds, the store's clock), and the next cursor.
+
+        May repeat a run, never omits one.
+        """
         ...
 
     async def wait_change(self, timeout: float) -> None:
@@ -187,6 +190,10 @@ class Journal(Protocol):
 
     async def now(self) -> int:
         """The store's clock, microseconds UTC; leases are judged by it."""
+        ...
+
+    async def epoch(self) -> int:
+        """Raised in the transaction that notices a roll-back; status.head carries it."""
         ...
 
     async def close(self) -> None: ...

@@ -1,0 +1,73 @@
+-- Histories as stored bytes, one row per run as head and lease, the outbox of commands, checkpoints, content store.
+CREATE FUNCTION now_us() RETURNS BIGINT LANGUAGE sql VOLATILE
+  AS 'SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint';
+
+CREATE TABLE runs (
+  run TEXT PRIMARY KEY,
+  cluster TEXT NOT NULL,
+  namespace_uid TEXT NOT NULL,
+  namespace TEXT NOT NULL,
+  name TEXT NOT NULL,
+  definition TEXT NOT NULL,
+  template_digest TEXT NOT NULL,
+  input_digest TEXT NOT NULL,
+  requester TEXT NOT NULL,
+  reducer_version BIGINT NOT NULL,
+  seq BIGINT NOT NULL,
+  hash TEXT NOT NULL,
+  fence BIGINT NOT NULL DEFAULT 0,
+  owner TEXT,                             -- last owner, kept after release: the same one comes back without a new fence
+  lease_until BIGINT NOT NULL DEFAULT 0, -- microseconds UTC, 0: free
+  state TEXT NOT NULL,
+  terminal BIGINT NOT NULL DEFAULT 0,
+  outcome TEXT,
+  created_at BIGINT NOT NULL,
+  updated_at BIGINT NOT NULL
+);
+CREATE INDEX runs_live ON runs (lease_until) WHERE terminal = 0;
+CREATE INDEX runs_changed ON runs (updated_at);
+CREATE INDEX runs_outcome ON runs (cluster, namespace_uid, name, template_digest, input_digest) WHERE terminal = 1;
+
+CREATE TABLE events (
+  run TEXT NOT NULL,
+  seq BIGINT NOT NULL,
+  fence BIGINT NOT NULL,
+  kind TEXT NOT NULL,
+  kind_version BIGINT NOT NULL,
+  source_key TEXT,
+  recorded_at BIGINT NOT NULL,
+  body BYTEA NOT NULL,
+  prev_hash TEXT NOT NULL,
+  hash TEXT NOT NULL,
+  PRIMARY KEY (run, seq)
+);
+CREATE UNIQUE INDEX events_source ON events (run, source_key) WHERE source_key IS NOT NULL;
+
+CREATE TABLE commands (
+  run TEXT NOT NULL,
+  id TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  body BYTEA NOT NULL,
+  not_before BIGINT NOT NULL,
+  PRIMARY KEY (run, id)
+);
+
+CREATE TABLE checkpoints (
+  run TEXT NOT NULL,
+  seq BIGINT NOT NULL,
+  hash TEXT NOT NULL,
+  reducer_version BIGINT NOT NULL,
+  state BYTEA NOT NULL,
+  state_digest TEXT NOT NULL,
+  PRIMARY KEY (run, seq)
+);
+
+CREATE TABLE blobs (
+  tenant TEXT NOT NULL,
+  digest TEXT NOT NULL,
+  data BYTEA NOT NULL,
+  PRIMARY KEY (tenant, digest)
+);
+
+CREATE TABLE journal (epoch BIGINT NOT NULL);
+INSERT INTO journal (epoch) VALUES (1);

@@ -1,0 +1,112 @@
+"""A throw-away PostgreSQL from Debian's package, on loopback, ended by pid."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+USER = "postgres"  # the server refuses to run as root
+
+
+def programs() -> Path:
+    """Folder of initdb and postgres; installs Debian's package if it is missing, and says so."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if not found:
+        print("tests: installing the Debian package postgresql", flush=True)
+        subprocess.run(["apt-get", "install", "-y", "-qq", "postgresql"], check=True, capture_output=True)
+        found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    return found[-1].parent
+
+
+class PostgresServer:
+    """One server in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        shutil.chown(folder, USER, USER)
+        self._as_user(programs() / "initdb", "-D", folder / "data", "-A", "trust", "-U", USER, "--no-sync")
+
+    @property
+    def url(self) -> str:
+        """URL of the empty database `postgres`."""
+        return f"postgresql://{USER}@127.0.0.1:{self.port}/postgres"
+
+    def database(self, name: str) -> str:
+        """URL of a new database."""
+        self._psql(f'CREATE DATABASE "{name}"')
+        return f"postgresql://{USER}@127.0.0.1:{self.port}/{name}"
+
+    def drop(self, name: str) -> None:
+        """Remove a database, whoever is connected to it."""
+        self._psql(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+    def start(self) -> None:
+        """Start and wait until it takes connections."""
+        settings = {"port": self.port, "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "on"}
+        flags = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
+        command = ["runuser", "-u", USER, "--", str(programs() / "postgres"), "-D", str(self.folder / "data"), *flags]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        end = time.monotonic() + 30
+        while not self._answers():
+            if time.monotonic() > end:
+                raise TimeoutError(f"PostgreSQL does not start: {(self.folder / 'log').read_text()[-2000:]}")
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """SIGKILL the whole server."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Stop at once, cleanly."""
+        self._end(signal.SIGQUIT)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is None:
+            return
+        os.killpg(self._process.pid, how)
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(20)
+        self._process = None
+
+    def _answers(self) -> bool:
+        done = subprocess.run([programs() / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)], check=False)
+        return done.returncode == 0
+
+    def _psql(self, sql: str) -> None:
+        subprocess.run([programs() / "psql", "-q", self.url, "-c", sql], check=True, capture_output=True)
+
+    def _as_user(self, *command: str | Path) -> None:
+        argv = ["runuser", "-u", USER, "--", *map(str, command)]
+        subprocess.run(argv, check=True, capture_output=True, cwd="/")
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """One server for the whole run; tests make databases of their own in it."""
+    programs()
+    folder = Path(tempfile.mkdtemp(prefix="agentrun-postgres-"))
+    folder.chmod(0o755)
+    server = PostgresServer(folder)
+    server.start()
+    yield server
+    server.stop()
+    shutil.rmtree(folder, ignore_errors=True)
