@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.cluster.crds_api import OPERATOR, Api, Refused, eventually
-from tests.cluster.crds_setup import RUN_VERBS, Place, admin, named, place
+from tests.cluster.crds_setup import ADMISSION, RUN_VERBS, Place, admin, named, objects, place
 from tests.unit.api.examples import AGENT_CLASS, AGENT_DEFINITION, AGENT_RUN, TOOL_APPROVAL, TOOL_GRANT, edited
 
 from agentrun.api.policies.guards import BUDGET_KEYS
@@ -13,6 +13,7 @@ from agentrun.api.policies.guards import BUDGET_KEYS
 pytestmark = pytest.mark.cluster
 __all__ = ["admin", "place"]
 _numbers = itertools.count(1)
+VALIDATING = [item["metadata"]["name"] for item in objects() if item["kind"] == "ValidatingAdmissionPolicy"]
 STEERING = [{"id": "a", "message": "x", "deliverAt": "NextModelCall"}]
 ACTS: list[tuple[str, str, Any]] = [
     ("pause", "operatingMode", "Paused"),
@@ -275,3 +276,15 @@ def test_debugging_a_sandbox_needs_shell(place: Place) -> None:
     forbidden(lambda: place.person("eve", "steer").patch(where, debug), "need verb `shell`")
     assert place.person("alice", "shell").patch(where, debug)["spec"]["ephemeralContainers"][0]["name"] == "debug"
     place.api.delete(f"{pods}/arun-debugged")
+
+
+def checked(api: Api, path: str) -> bool:
+    """Whether the controller manager has type-checked the policy; fails on a warning."""
+    status = api.get(path).get("status", {})
+    assert not status.get("typeChecking", {}).get("expressionWarnings"), status
+    return "typeChecking" in status
+
+
+@pytest.mark.parametrize("name", VALIDATING)
+def test_expressions_fit_the_types_they_name(place: Place, name: str) -> None:
+    eventually(lambda: checked(place.api, f"{ADMISSION}/validatingadmissionpolicies/{name}"), f"{name} type-checked")

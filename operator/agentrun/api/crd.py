@@ -54,7 +54,7 @@ def open_api_schema(kind: Kind) -> Manifest:
     schema["properties"] = {name: properties[name] for name in ("apiVersion", "kind", "metadata", "spec", "status")}
     # Removing `spec` would skip every rule below it, so it is required by schema and by rule.
     schema["required"] = ["spec"]
-    schema[RULES] = [_ROOT, *schema.get(RULES, [])]
+    schema[RULES] = [dict(_ROOT), *schema.get(RULES, [])]
     return schema
 
 

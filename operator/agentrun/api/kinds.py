@@ -107,7 +107,7 @@ KINDS: tuple[Kind, ...] = (
         columns=(
             Column("Definition", ".spec.definitionName"),
             Column("Rule", ".spec.approval.rule"),
-            Column("Expires", ".spec.expirationTime", "date"),
+            Column("Expires", ".spec.expirationTime"),
             _condition("Accepted", "Accepted"),
             _condition("Reason", "Accepted", "reason"),
             _AGE,

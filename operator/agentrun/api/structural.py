@@ -4,6 +4,7 @@ References are inlined, `null` members and Python defaults go, and what structur
 `additionalProperties: false`, `propertyNames`) is dropped: the API server prunes unknown fields instead.
 """
 
+import copy
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -39,7 +40,8 @@ _ORDER = (
 
 def structural_schema(model: type[BaseModel]) -> JsonSchema:
     """The structural schema of a model, keys in a fixed order."""
-    schema = model.model_json_schema(by_alias=True)
+    # Rules are class attributes: callers may change what they get.
+    schema = copy.deepcopy(model.model_json_schema(by_alias=True))
     return _convert(schema, schema.get("$defs", {}))
 
 

@@ -1,11 +1,14 @@
 """What is checked in is what the models generate."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from agentrun.api.crd import open_api_schema
 from agentrun.api.crdgen import documents, generate, generate_chart, render
+from agentrun.api.kinds import BY_KIND
 from agentrun.api.reference import reference
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -55,3 +58,12 @@ def test_an_uninstalled_chart_leaves_the_crds(tmp_path: Path) -> None:
 def test_yaml_says_what_was_built(name: str) -> None:
     built = documents()[name]
     assert list(yaml.safe_load_all(render(built, "OPERATOR-NAMESPACE"))) == built
+
+
+def test_a_caller_may_change_what_it_got() -> None:
+    def rules(schema: dict[str, Any]) -> list[dict[str, str]]:
+        return [*schema["x-kubernetes-validations"], *schema["properties"]["spec"]["x-kubernetes-validations"]]
+
+    for rule in rules(open_api_schema(BY_KIND["AgentRun"])):
+        rule["rule"] = "true"
+    assert [rule for rule in rules(open_api_schema(BY_KIND["AgentRun"])) if rule["rule"] == "true"] == []
