@@ -176,6 +176,7 @@ def _people(place: Place) -> None:
     _role(place, "editors", [everything, make, pods, debug, _rule("", ["resourcequotas"], ["create", "update"])])
     others = [kind for kind in kinds if kind != "agentruns"]
     _role(place, "definers", [everything, _rule("agentrun.dev", others, ["create"])])
+    _role(place, "creators", [_rule("agentrun.dev", ["agentruns"], ["create"])])
     for verb in RUN_VERBS:
         _role(place, f"verb-{verb}", [_rule("agentrun.dev", ["agentruns"], [verb])])
     _role(place, "verb-grant", [_rule("agentrun.dev", ["agentdefinitions"], ["grant"], ["fixer"])])

@@ -92,6 +92,8 @@ def test_fork_needs_the_verb_on_its_source(place: Place) -> None:
     alice = place.person("alice", "fork-source")
     alice.create(place.runs(), fork_of("source"), dryRun="All")
     forbidden(lambda: alice.create(place.runs(), fork_of("another"), dryRun="All"), "verb `fork` on the source run")
+    blind = place.api.as_user("gil", "creators", "verb-fork-source")
+    forbidden(lambda: blind.create(place.runs(), fork_of("source"), dryRun="All"), "verb `get` on the source run")
 
 
 @pytest.mark.parametrize(
