@@ -1,0 +1,67 @@
+"""uvicorn as part of a process that owns its loop and its signals."""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import tempfile
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+
+GRACE_SECONDS = 15
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the process."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+def tls_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
+    """A server context of a certificate and key that stand nowhere on disk but for this moment."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    with tempfile.TemporaryDirectory(prefix="agentrun-") as folder:
+        path = Path(folder) / "server.pem"
+        path.touch(mode=0o600)
+        path.write_bytes(key + certificate)
+        context.load_cert_chain(path)
+    return context
+
+
+@contextlib.asynccontextmanager
+async def serving(app: Starlette, host: str, port: int, tls: ssl.SSLContext | None = None) -> AsyncGenerator[int]:
+    """Serve while the block runs; gives the port. On leaving, requests in flight get 15 s to end.
+
+    Raises OSError if the port is taken.
+    """
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        ssl_context_factory=None if tls is None else lambda _config, _default: tls,
+    )
+    server = _Server(config)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.create_server((host, port), family=family, backlog=1024, dualstack_ipv6=host == "::")
+    task = asyncio.create_task(server.serve([listener]))
+    try:
+        while not server.started:
+            if task.done():
+                await task
+                raise OSError(f"nothing serves on {host}:{port}")
+            await asyncio.sleep(0.01)
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        await task

@@ -1,0 +1,2 @@
+INSERT INTO fence (run, fence) VALUES (?, ?)
+ON CONFLICT (run) DO UPDATE SET fence = max(fence, excluded.fence)

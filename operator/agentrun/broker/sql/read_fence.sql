@@ -1,0 +1,1 @@
+SELECT fence FROM fence WHERE run = ?

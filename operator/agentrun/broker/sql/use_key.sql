@@ -1,0 +1,1 @@
+INSERT INTO signing_key (kid, first_used_at) VALUES (?, ?) ON CONFLICT (kid) DO NOTHING
