@@ -74,6 +74,7 @@ class BrokerClient:
         self._token = token
         self._pem = ""
         self._http: httpx2.AsyncClient | None = None
+        self._retired: list[httpx2.AsyncClient] = []  # calls in flight may still use their connections
         self._lock = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -86,8 +87,9 @@ class BrokerClient:
 
     async def aclose(self) -> None:
         """Close every connection."""
-        http, self._http = self._http, None
-        if http is not None:
+        clients = [*self._retired, *([self._http] if self._http else [])]
+        self._http, self._retired = None, []
+        for http in clients:
             await http.aclose()
 
     async def model(self, call: ModelCall) -> ModelAnswer:
@@ -136,7 +138,7 @@ class BrokerClient:
         async with self._lock:
             if await self._ca() == self._pem:
                 return False
-            # Calls in flight keep the old client's connections; it closes with the last of them.
+            self._retired += [self._http] if self._http else []
             self._http = None
             return True
 

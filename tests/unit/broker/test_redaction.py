@@ -27,7 +27,7 @@ def redactor() -> Redactor:
 def test_canaries_leave_no_line_whatever_holds_them_C31(redactor: Redactor) -> None:
     out = io.StringIO()
     log = json_logger("broker", redactor, out)
-    log.info("text " + KEY, key=KEY, nested={"a": [KEY, {"b": BROKEN}]}, error=ValueError(f"Illegal header {BROKEN!r}"))
+    log.info(KEY, key=KEY, nested={"a": [KEY, {"b": BROKEN}]}, error=ValueError(f"Illegal header {BROKEN!r}"))
     log.info("headers", raw=f"Authorization: Bearer abcdefgh.{'x' * 40}", jwt="eyJhbGciOiJFZERTQSJ9.eyJhIjoxfQ.c2ln")
     try:
         int(BROKEN)
