@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 from tests.cluster.crds_api import APPLY, Api, Refused
 from tests.cluster.crds_setup import Place, admin, named, object_path, place
+from tests.cluster.crds_wrong import WIDE_4K, WRONG
 from tests.unit.api.examples import (
-    AGENT_CLASS,
     AGENT_DEFINITION,
     AGENT_RUN,
     ALL,
     DIGEST,
     TOOL_APPROVAL,
-    TOOL_GRANT,
     edited,
 )
 
@@ -23,7 +22,6 @@ from agentrun.api.kinds import BY_KIND, KINDS, Kind
 
 pytestmark = pytest.mark.cluster
 __all__ = ["admin", "place"]
-TOOLS = "spec.template.tools"
 _numbers = itertools.count(1)
 STOP = {"mode": "Cancel", "message": "enough"}
 
@@ -50,75 +48,6 @@ def test_full_example_is_accepted_and_kept_whole(place: Place, kind: str) -> Non
     made = place.api.create(place.of(BY_KIND[kind].plural), named(ALL[kind], "whole"), dryRun="All")
     made["spec"].pop("attribution", None)
     assert made["spec"] == ALL[kind]["spec"]
-
-
-WRONG: list[tuple[dict[str, Any], str, Any, str]] = [
-    (AGENT_RUN, "spec.definitionRef", None, "spec.definitionRef: Required value"),
-    (AGENT_RUN, "spec.budget.modelCalls", -1, "spec.budget.modelCalls"),
-    (AGENT_RUN, "spec.budget.costMicroUSD", 2**60, "spec.budget.costMicroUSD"),
-    (AGENT_RUN, "spec.budget.concurrency", 0, "spec.budget.concurrency"),
-    (AGENT_RUN, "spec.budget.modelCalls", 1.5, "spec.budget.modelCalls"),
-    (
-        AGENT_RUN,
-        "spec.input.files.0.path",
-        "../x",
-        'spec.input.files[0].path: Invalid value: "../x": must be a relative path',
-    ),
-    (AGENT_RUN, "spec.input.files.0.path", "/x", "must be a relative path"),
-    (AGENT_RUN, "spec.input.files.0.path", "a/../x", "must be a relative path"),
-    (AGENT_RUN, "spec.input.files.0.path", "a//x", "must be a relative path"),
-    (AGENT_RUN, "spec.input.files.0.path", "./x", "must be a relative path"),
-    (AGENT_RUN, "spec.input.files.0.path", "a\nx", "must be a relative path"),
-    (AGENT_RUN, "spec.input.files.0.path", "tests/test_app.py", "Duplicate value"),
-    (AGENT_RUN, "spec.input.files.0.text", None, "set exactly one of text, configMapKeyRef, artifactRef"),
-    (AGENT_RUN, "spec.input.files.1.text", "x", "set exactly one of text, configMapKeyRef, artifactRef"),
-    (AGENT_RUN, "spec.input.files.0.text", "\u00e9" * 65_537, "at most 131072 bytes together"),
-    (AGENT_RUN, "spec.input.text", "\u00e9" * 32_769, "must be at most 65536 bytes of UTF-8: shorten it"),
-    (AGENT_RUN, "spec.stop", {"mode": "Stop"}, 'supported values: "Cancel", "Kill"'),
-    (AGENT_RUN, "spec.operatingMode", "Stopped", 'supported values: "Active", "Paused"'),
-    (AGENT_RUN, "spec.steering", [{"id": "a", "message": "x", "deliverAt": "Now"}], "spec.steering[0].deliverAt"),
-    (
-        AGENT_RUN,
-        "spec.steering",
-        [{"id": "a", "message": "\u00e9" * 2049, "deliverAt": "NextModelCall"}],
-        "must be at most 4096 bytes of UTF-8: shorten it",
-    ),
-    (AGENT_RUN, "spec.steering", [{"id": "a", "message": "x", "deliverAt": "NextModelCall"}] * 2, "Duplicate value"),
-    (
-        AGENT_RUN,
-        "spec.steering",
-        [{"id": f"m{i}", "message": "x", "deliverAt": "NextModelCall"} for i in range(33)],
-        "spec.steering: Too many: 33: must have at most 32 items",
-    ),
-    (AGENT_RUN, "spec.steering", "text", "spec.steering"),
-    (AGENT_RUN, "spec.steering", [{"id": 7, "message": "x", "deliverAt": "NextModelCall"}], "spec.steering[0].id"),
-    (AGENT_RUN, "spec.stop", "now", "spec.stop"),
-    (AGENT_RUN, "metadata.name", "a" * 64, "metadata.name must be at most 63 characters"),
-    (AGENT_CLASS, "spec.models.0.endpoint", "https://x.example.com", "set endpoint, or provider Scripted without"),
-    (AGENT_CLASS, "spec.models.1.endpoint", None, "set endpoint, or provider Scripted without"),
-    (AGENT_CLASS, "spec.egress.allow.0.cidr", "10.0.0.0/8", "set exactly one of host, cidr"),
-    (AGENT_DEFINITION, f"{TOOLS}.0.outputSchema", {}, "outputSchema is fixed for executor Builtin: remove it"),
-    (AGENT_DEFINITION, f"{TOOLS}.0.retryClass", "Repeat", "needs sideEffectClass ReadOnly or idempotency.mode Natural"),
-    (AGENT_DEFINITION, f"{TOOLS}.0.retryClass", "SameKey", "retryClass SameKey needs idempotency.mode Key"),
-    (AGENT_DEFINITION, f"{TOOLS}.0.builtin", "Read", "builtin Read, List and Search are sideEffectClass ReadOnly"),
-    (AGENT_DEFINITION, f"{TOOLS}.0.executor", "Sandbox", "set exactly the member that executor names"),
-    (AGENT_DEFINITION, f"{TOOLS}.6.mcp", {"server": "d", "tool": "x"}, "set exactly the member that executor names"),
-    (AGENT_DEFINITION, f"{TOOLS}.6.description", None, "description is required unless executor is Builtin"),
-    (AGENT_DEFINITION, f"{TOOLS}.6.idempotency.mode", "None", "header belongs to mode Key"),
-    (AGENT_DEFINITION, "spec.template.sandbox", None, "set sandbox.image"),
-    (AGENT_DEFINITION, "spec.schedules.0.cron", "hourly at noon", "cron has five fields"),
-    (AGENT_DEFINITION, "spec.rollout.canary.percent", 101, "spec.rollout.canary.percent"),
-    (AGENT_DEFINITION, "metadata.name", "a" * 53, "metadata.name must be at most 52 characters"),
-    (TOOL_GRANT, "spec.requesters.0.namespace", "x", "set kind: ServiceAccount"),
-    (TOOL_GRANT, "spec.tools.1.match.4.range", {}, "set min, max or both"),
-    (TOOL_GRANT, "spec.tools.1.match.0.prefix", "d", "set exactly one of equals, in, prefix, range beside path"),
-    (TOOL_GRANT, "spec.tools.1.match.0.equals", None, "set exactly one of equals, in, prefix, range beside path"),
-    (TOOL_GRANT, "spec.credentials", [{"name": f"s{i}"} for i in range(5)], "must have at most 4 items"),
-    (TOOL_GRANT, "spec.expirationTime", "tomorrow", "spec.expirationTime"),
-    (TOOL_APPROVAL, "spec.decision", None, "spec.decision: Required value"),
-    (TOOL_APPROVAL, "spec.decision", "Maybe", 'supported values: "Approved", "Denied"'),
-    (TOOL_APPROVAL, "spec.requestDigest", "sha256:12", "spec.requestDigest"),
-]
 
 
 @pytest.mark.parametrize(("manifest", "path", "value", "message"), WRONG)
@@ -290,6 +219,14 @@ def test_stale_status_writer_is_refused_R11_C3(place: Place) -> None:
     assert "status.head cannot be removed" in refusal(operator, f"{path}/status", {"status": {"head": None}})
     assert "status.head cannot be removed" in refusal(operator, f"{path}/status", {"status": None})
     place.api.patch(path, {"spec": {"stop": STOP}})
+
+
+def test_text_in_status_is_bounded_C36(place: Place) -> None:
+    path, _ = fresh(place)
+    approval = {"requestID": "r", "callID": "t1c0", "requestDigest": DIGEST, "tool": "run", "arguments": WIDE_4K}
+    approval["expiresAt"] = "2030-01-01T00:00:00Z"
+    for status in ({"result": {"summary": WIDE_4K}}, {"pendingApprovals": [approval]}):
+        assert "at most 4096 bytes of UTF-8" in refusal(place.operator(), f"{path}/status", {"status": status})
 
 
 def test_columns_show_state_and_reason(place: Place) -> None:
