@@ -37,6 +37,7 @@ from agentrun.broker.client import BrokerClient, BrokerError, fixed_text
 from agentrun.broker.credentials import Credentials
 from agentrun.broker.gate import Gate
 from agentrun.broker.keys import Keys, new_keys, server_certificate
+from agentrun.broker.metrics import Metrics, probes
 from agentrun.broker.model_calls import ModelCalls
 from agentrun.broker.redaction import Redactor, json_logger
 from agentrun.broker.refusal import Refused
@@ -67,6 +68,7 @@ class Running:
     keys: Keys
     log: io.StringIO
     secrets: dict[str, Object]
+    metrics: Metrics
 
     def lines(self) -> list[dict[str, Any]]:
         """Its log."""
@@ -91,13 +93,14 @@ async def running(tmp_path: Path) -> AsyncIterator[Running]:
 
     view, gate = Recorded(world()), await Gate.open(tmp_path / "gate.db")
     models = ModelCalls(Credentials(read_secret, redactor))
+    metrics = Metrics()
     broker = Broker(view, gate, Signer(keys.current.kid, keys.current.key), models)
-    api = Api(broker, Callers(review, "agentrun-system"), json_logger("broker", redactor, out))
+    api = Api(broker, Callers(review, "agentrun-system"), json_logger("broker", redactor, out), metrics)
     tls = tls_context(*server_certificate(keys, ("localhost", "127.0.0.1"), datetime.now(UTC)))
     async with serving(api.application(), "127.0.0.1", 0, tls) as port:
         url = f"https://127.0.0.1:{port}"
         async with BrokerClient(url, ca=fixed_text(keys.ca_pem), token=fixed_text(TOKEN)) as client:
-            yield Running(url, client, view, gate, keys, out, secrets)
+            yield Running(url, client, view, gate, keys, out, secrets, metrics)
     await models.close()
     await gate.close()
     assert "CANARY" not in out.getvalue()
@@ -440,6 +443,25 @@ async def test_every_request_leaves_one_line_with_the_run_and_no_secret_C31(runn
         HARNESS,
     )
     assert (no["event"], no["error_class"]) == ("refused", "NotFound")
+
+
+async def test_probes_and_metrics_stand_on_a_port_of_their_own_C31(running: Running) -> None:
+    await running.client.model(model_call(running.view))
+    await refused(running.client.sign(sign_call(running.view, tool="x")))
+    missing = ["no list of AgentRun yet"]
+    app = probes(running.metrics, lambda: missing[0] if missing else None)
+    async with serving(app, "127.0.0.1", 0) as port, httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+        assert (await http.get("/healthz")).status_code == 200
+        assert ((await http.get("/readyz")).status_code, (await http.get("/readyz")).text) == (
+            503,
+            f"{missing.pop()}\n",
+        )
+        assert (await http.get("/readyz")).status_code == 200
+        text = (await http.get("/metrics")).text
+    assert 'agentrun_broker_requests_total{answer="NotFound",path="/v1/sign"} 1.0' in text
+    assert 'agentrun_broker_tokens_total{bucket="input_tokens"} 1000.0' in text
+    assert "agentrun_broker_cost_micro_usd_total 2100.0" in text
+    assert "CANARY" not in text
 
 
 async def test_a_failure_inside_is_answered_without_its_words_C31(running: Running) -> None:

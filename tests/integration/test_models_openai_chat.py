@@ -221,7 +221,9 @@ async def test_retry_after_is_read_as_seconds_and_as_a_date_C42(say: Say) -> Non
     error = await refused(say(answers(429, Retry_After=at)))
     assert error.retry_after_seconds is not None
     assert 60 < error.retry_after_seconds <= 90
+    assert (await refused(say(answers(429, Retry_After="9e99")))).retry_after_seconds is None
     assert (await refused(say(answers(429, Retry_After="soon")))).retry_after_seconds is None
+    assert (await refused(say(answers(429, Retry_After="999999999")))).retry_after_seconds == 86_400
 
 
 @pytest.mark.parametrize("events", [[], [wire.text("Hel")], [wire.call(0, '{"pa', name="read")]])

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agentrun.broker.callers import Callers
+from agentrun.broker.metrics import Metrics
 from agentrun.broker.refusal import Refused, answer_to, status_of
 from agentrun.broker.service import Broker
 from agentrun.broker.wire import (
@@ -40,10 +41,11 @@ class Gone(Exception):
 class Api:
     """Handlers of one broker."""
 
-    def __init__(self, broker: Broker, callers: Callers, log: Any) -> None:
+    def __init__(self, broker: Broker, callers: Callers, log: Any, metrics: Metrics) -> None:
         self._broker = broker
         self._callers = callers
         self._log = log
+        self._metrics = metrics
 
     def application(self) -> Starlette:
         """The ASGI application."""
@@ -73,6 +75,7 @@ class Api:
         facts: dict[str, Any] = {"path": request.url.path}
         answer = await self._guarded(request, kind, work, facts)
         facts["seconds"] = round(time.monotonic() - began, 4)
+        self._metrics.answered(request.url.path, answer, facts["seconds"])
         if isinstance(answer, ErrorAnswer):
             error = answer.error
             self._log.warning("refused", error_class=str(error.error_class), message=error.message, **facts)

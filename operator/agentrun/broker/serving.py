@@ -12,6 +12,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 GRACE_SECONDS = 15
+KEEP_ALIVE_SECONDS = 75  # longer than any client of ours keeps an idle connection: the client closes first
 
 
 class _Server(uvicorn.Server):
@@ -48,6 +49,7 @@ async def serving(app: Starlette, host: str, port: int, tls: ssl.SSLContext | No
         access_log=False,
         lifespan="off",
         server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
         ssl_context_factory=None if tls is None else lambda _config, _default: tls,
     )

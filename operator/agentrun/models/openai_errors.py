@@ -1,6 +1,7 @@
 """Errors of the SDK and the connection as error classes (R12). Nothing of them may carry the key (C31)."""
 
 import email.utils
+import re
 import time
 from collections.abc import Mapping
 
@@ -13,6 +14,9 @@ from agentrun.models.credentials import redact
 from agentrun.models.errors import ModelError
 from agentrun.models.port import Target
 from agentrun.outbound.policy import DialRefused
+
+MAX_RETRY_AFTER = 86_400.0
+_SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?")
 
 
 def failed(error: Exception, target: Target, spent: Usage | None) -> ModelError:
@@ -62,15 +66,14 @@ def _class(status: int) -> ErrorClass:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds of `Retry-After` (RFC 9110: seconds or a date), None without a readable one."""
+    """Seconds of `Retry-After` (RFC 9110: seconds or a date), at most a day, None without a readable one."""
     value = headers.get("retry-after", "").strip()
-    if not value:
-        return None
+    seconds = float(value) if _SECONDS.fullmatch(value) else _until(value)
+    return None if seconds is None else min(max(0.0, seconds), MAX_RETRY_AFTER)
+
+
+def _until(date: str) -> float | None:
     try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
-    except (TypeError, ValueError):
+        return email.utils.parsedate_to_datetime(date).timestamp() - time.time()
+    except (TypeError, ValueError, OverflowError):
         return None
