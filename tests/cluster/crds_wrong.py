@@ -73,6 +73,8 @@ WRONG: list[tuple[dict[str, Any], str, Any, str]] = [
     (AGENT_DEFINITION, "spec.schedules.0.run.input.files", [{"path": "a"}], "set exactly one of text"),
     (AGENT_DEFINITION, "spec.schedules.0.run.input.files", [{"path": "/a", "text": ""}], "must be a relative path"),
     (AGENT_RUN, "spec.resolutions", [WIDE_RESOLUTION], "at most 4096 bytes of UTF-8"),
+    (TOOL_GRANT, "spec.approval.approvers.0.namespace", "x", "set kind: ServiceAccount"),
+    (TOOL_GRANT, "spec.egress.0.cidr", "10.0.0.0/8", "set exactly one of host, cidr"),
     (TOOL_GRANT, "spec.requesters.0.namespace", "x", "set kind: ServiceAccount"),
     (TOOL_GRANT, "spec.tools.1.match.4.range", {}, "set min, max or both"),
     (TOOL_GRANT, "spec.tools.1.match.0.prefix", "d", "set exactly one of equals, in, prefix, range beside path"),
