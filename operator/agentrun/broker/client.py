@@ -56,6 +56,18 @@ def file_text(path: Path) -> Text:
     return read
 
 
+def cached_text(ask: Text, seconds: float) -> Text:
+    """A provider that asks again after that many seconds."""
+    known: list[tuple[float, str]] = []
+
+    async def give() -> str:
+        if not known or time.monotonic() >= known[0][0]:
+            known[:] = [(time.monotonic() + seconds, await ask())]
+        return known[0][1]
+
+    return give
+
+
 def fixed_text(value: str) -> Text:
     """A provider of a value that never changes."""
 

@@ -180,10 +180,12 @@ def _unusable(what: str) -> KeysUnusable:
     return KeysUnusable(f"Secret agentrun-broker-keys {what}: restore it, or delete it and restart the broker")
 
 
+def _base64url(raw: bytes) -> str:
+    """Unpadded, as in a JWK (RFC 8037): the form that sandboxes take."""
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
 def public_facts(keys: Keys) -> dict[str, str]:
     """The ConfigMap's data: what the other processes and the sandboxes may know."""
-    public = [
-        {"kid": key.kid, "publicKey": base64.b64encode(key.public).decode(), "notAfter": key.not_after}
-        for key in keys.signing
-    ]
+    public = [{"kid": key.kid, "publicKey": _base64url(key.public), "notAfter": key.not_after} for key in keys.signing]
     return {"ca.crt": keys.ca_pem, "keys.json": json.dumps(public)}

@@ -1,6 +1,6 @@
 """The broker's view: its own watches while they are known to be alive, else the API server itself (design 6)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from agentrun.broker.authority import Object
@@ -40,20 +40,21 @@ class Reads(Protocol):
 class LiveView:
     """A View (see `agentrun.broker.view`)."""
 
-    def __init__(self, watched: Mapping[Kind, Watched], reads: Reads) -> None:
-        self._watched = watched
+    def __init__(self, watched: Callable[[Kind, str], Watched | None], reads: Reads) -> None:
+        self._watched = watched  # the watch of a kind that covers a namespace, if there is one
         self._reads = reads
 
     async def get(self, kind: Kind, namespace: str, name: str, *, fresh: bool) -> Object | None:
         """One object. What the watch has not seen is asked for: it may be new."""
-        found = None if fresh or not self._alive(kind) else self._watched[kind].get(namespace, name)
+        watch = None if fresh else self._alive(kind, namespace)
+        found = None if watch is None else watch.get(namespace, name)
         return found if found is not None else await self._reads.get(kind, namespace, name)
 
     async def list(self, kind: Kind, namespace: str, *, fresh: bool) -> tuple[Object, ...]:
         """All of a namespace."""
-        if fresh or not self._alive(kind):
-            return await self._reads.list(kind, namespace)
-        return tuple(self._watched[kind].list(namespace))
+        watch = None if fresh else self._alive(kind, namespace)
+        return await self._reads.list(kind, namespace) if watch is None else tuple(watch.list(namespace))
 
-    def _alive(self, kind: Kind) -> bool:
-        return self._watched[kind].age() <= MAX_AGE_SECONDS
+    def _alive(self, kind: Kind, namespace: str) -> Watched | None:
+        watch = self._watched(kind, namespace)
+        return watch if watch is not None and watch.age() <= MAX_AGE_SECONDS else None

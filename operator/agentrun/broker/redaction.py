@@ -1,9 +1,10 @@
 """Structured logs that hold no secret: what the process knows to be secret is taken out of every line (C31)."""
 
+import contextlib
 import logging
 import re
 import sys
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Generator, Mapping, MutableMapping, Sequence
 from typing import Any, TextIO, TypeGuard
 
 import structlog
@@ -79,3 +80,18 @@ class LibraryLogs(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record."""
         self._logger.warning(self.format(record), logger=record.name, severity=record.levelname)
+
+
+@contextlib.contextmanager
+def capture_libraries(logger: Any) -> Generator[None]:
+    """While the block runs, warnings of libraries leave this process redacted, unless somebody else takes them."""
+    root = logging.getLogger()
+    if root.handlers:
+        yield
+        return
+    handler = LibraryLogs(logger)
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)

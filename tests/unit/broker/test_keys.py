@@ -36,7 +36,7 @@ def test_the_config_map_holds_public_halves_only_C31() -> None:
     (entry,) = json.loads(facts["keys.json"])
     assert entry == {
         "kid": keys.current.kid,
-        "publicKey": base64.b64encode(keys.current.public).decode(),
+        "publicKey": base64.urlsafe_b64encode(keys.current.public).decode().removesuffix("="),
         "notAfter": None,
     }
 
