@@ -243,7 +243,7 @@ async def test_a_grant_opens_and_its_end_closes_again_C45(place: Place) -> None:
         public = Ed25519PublicKey.from_public_bytes(base64.urlsafe_b64decode(key["publicKey"] + "="))
         claims = jwt.decode(answer.dispatch, public, algorithms=["EdDSA"], audience=place.pod_uid)
         assert (claims["run"], claims["op"], claims["bodyDigest"]) == (place.run.uid, "run", sha256_digest(BODY))
-        assert (await refused(client.sign(place.sign(tool="read")))).error_class is ErrorClass.NOT_GRANTED
+        assert (await refused(client.sign(place.sign(tool="read", op="read")))).error_class is ErrorClass.NOT_GRANTED
         assert (await refused(client.sign(place.sign(tool="none")))).error_class is ErrorClass.NOT_FOUND
         await place.kube.delete(GRANTS, "tools", place.namespace)
 

@@ -181,7 +181,9 @@ async def test_a_granted_call_is_signed_for_this_pod_and_these_bytes_R16(running
 async def test_three_answers_arrive_as_three_classes_C45(running: Running) -> None:
     grant = running.view.objects["ToolGrant"]["spec"]
     grant["tools"] = [{"name": "run", "match": [{"path": "/argv", "equals": ["make"]}]}]
-    errors = [await refused(running.client.sign(sign_call(running.view, tool=name))) for name in ("x", "read", "run")]
+    errors = [
+        await refused(running.client.sign(sign_call(running.view, tool=name, op=name))) for name in ("x", "read", "run")
+    ]
     assert [(error.error_class, error.retry) for error in errors] == [
         (ErrorClass.NOT_FOUND, Retry.NEVER),
         (ErrorClass.NOT_GRANTED, Retry.NEVER),
@@ -215,7 +217,9 @@ async def test_an_unkeyed_mutation_is_judged_freshly_and_kept_R6(running: Runnin
     seen = copy.deepcopy(running.view.objects)
     running.view.stale = seen
     running.view.objects["ToolGrant"]["spec"]["tools"] = [{"name": "run"}]  # revoked a moment ago
-    post = sign_call(running.view, tool="post")
+    body = b'{"arguments":{},"argv":["/bin/post"]}'
+    bytes_of = {"body": body, "body_digest": sha256_digest(body), "arguments_digest": sha256_digest(b"{}")}
+    post = sign_call(running.view, tool="post", op="tool", **bytes_of)
     assert (await refused(running.client.sign(post))).error_class is ErrorClass.NOT_GRANTED
     running.view.objects["ToolGrant"]["spec"]["tools"] = [{"name": "post"}]
     answer = await running.client.sign(post)

@@ -6,30 +6,9 @@ from typing import Any, TypeGuard
 import rfc8785
 
 from agentrun.api.toolgrant import ArgumentMatch
-from agentrun.broker.refusal import Refused
 from agentrun.core.digest import canonical
-from agentrun.core.errors import ErrorClass
 
-MAX_DEPTH = 64
 _MISSING = object()
-
-
-def parse_object(raw: bytes, what: str) -> dict[str, Any]:
-    """A JSON object. Refused (InvalidArguments): anything another parser could read differently than this one.
-
-    That is: text that is not UTF-8, a name given twice, NaN and Infinity, deep nesting.
-    """
-    try:
-        value = json.loads(raw.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant)
-    except RecursionError:
-        raise _invalid(what, f"it is nested deeper than {MAX_DEPTH} levels") from None
-    except ValueError as error:
-        raise _invalid(what, str(error)) from None
-    if not _is_object(value):
-        raise _invalid(what, "it is no JSON object")
-    if _deeper(value, MAX_DEPTH):
-        raise _invalid(what, f"it is nested deeper than {MAX_DEPTH} levels")
-    return value
 
 
 def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
@@ -38,28 +17,6 @@ def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
 
 def _is_array(value: Any) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
-
-
-def _invalid(what: str, why: str) -> Refused:
-    return Refused(ErrorClass.INVALID_ARGUMENTS, f"{what} cannot be judged: {why}")
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in result:
-            raise ValueError(f"the name {name[:64]!r} is given twice")
-        result[name] = value
-    return result
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value")
-
-
-def _deeper(value: Any, levels: int) -> bool:
-    inner = list(value.values()) if _is_object(value) else value if _is_array(value) else []
-    return any(levels == 0 or _deeper(item, levels - 1) for item in inner)
 
 
 def unmet(conditions: tuple[ArgumentMatch, ...], arguments: dict[str, Any]) -> str | None:

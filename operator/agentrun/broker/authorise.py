@@ -9,7 +9,7 @@ from agentrun.api.digests import tool_digest
 from agentrun.api.subjects import ApprovalRule
 from agentrun.api.toolspec import IdempotencyMode, SideEffectClass, ToolSpec
 from agentrun.broker.authority import PURPOSE_LABEL, RUN_UID_LABEL, Authority, Object, is_going, labels_of, uid_of
-from agentrun.broker.body import arguments_of
+from agentrun.broker.body import arguments_of, check_verification
 from agentrun.broker.grants import Grant, Wanted, matching
 from agentrun.broker.refusal import Refused
 from agentrun.broker.runs import LiveRun, existing_run, live_run
@@ -43,6 +43,9 @@ def decide(call: SignCall, read: Authority, now: int) -> Decision:
         return Decision()
     run = live_run(call.run, call.template_digest, read)
     _check_pod(call, read)
+    if call.op == "verify":
+        verification = run.template.verification
+        check_verification(call, None if verification is None else verification.argv)
     if call.op in UNGRANTED_OPS:
         return Decision()
     return _decide_tool(call, run, read, now)

@@ -47,6 +47,10 @@ class BrokerError(AgentrunError):
         self.retry = refusal.retry
 
 
+class BrokerUnreachable(BrokerError):
+    """No connection came about, so nothing was asked: waiting and asking again costs nothing but time."""
+
+
 def file_text(path: Path) -> Text:
     """A provider that reads a file anew each time: projected tokens and certificates are rotated in place."""
 
@@ -119,6 +123,9 @@ class BrokerClient:
                 response = await self._send(path, encode(call))
         except TimeoutError:
             raise _unanswered(ErrorClass.TIMEOUT, f"the broker did not answer within {seconds:.0f} s") from None
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            message = f"the broker cannot be reached: {type(error).__name__}"
+            raise BrokerUnreachable(Refusal(ErrorClass.TRANSIENT, message, Retry.REPEAT)) from None
         except (httpx2.HTTPError, OSError) as error:
             raise _unanswered(ErrorClass.TRANSIENT, f"the broker cannot be reached: {type(error).__name__}") from None
         return _read(response, kind)

@@ -49,8 +49,8 @@ class ModelCall(Wire, frozen=True):
 class SignCall(Wire, frozen=True):
     """`POST /v1/sign`. `tool` and `call` name what a model proposed; both are empty for the other operations.
 
-    `body` holds exactly the bytes that will be sent to the sandbox; it may stay empty for operations that need no
-    grant (then only `body_digest` is bound). `arguments_digest` covers the argument bytes the grant is judged on.
+    `body` holds exactly the bytes that will be sent to the sandbox. It may stay empty for put, get, kill and ps (then
+    only `body_digest` is bound). `arguments_digest` covers the bytes of the body's member `arguments`.
     """
 
     run: RunName

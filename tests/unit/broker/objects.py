@@ -44,6 +44,7 @@ TEMPLATE: Object = {
     "modelName": "scripted",
     "modelParameters": {"turns": [{"text": "done", "usage": {"inputTokens": 1000, "outputTokens": 10}}]},
     "sandbox": {"image": "busybox:1"},
+    "verification": {"argv": ["pytest", "-q"]},
     "tools": [
         builtin("run", "Run", "Workspace"),
         builtin("read", "Read", "ReadOnly"),

@@ -23,6 +23,8 @@ from agentrun.broker.refusal import Refused
 from agentrun.broker.wire import SignCall
 from agentrun.core.digest import sha256_digest
 from agentrun.core.errors import ErrorClass, Retry
+from agentrun.tools.catalogue import Tool
+from agentrun.tools.request import tool_request
 
 ARGUMENTS = b'{ "argv":["pytest"], "path": "src/a.py"}'
 
@@ -30,14 +32,15 @@ ARGUMENTS = b'{ "argv":["pytest"], "path": "src/a.py"}'
 def call(objects: dict[str, Object], tool: str | None = "run", **change: Any) -> SignCall:
     """A request for a dispatch."""
     arguments = change.pop("arguments", ARGUMENTS)
-    body = b'{"arguments":' + arguments + b"}" if tool else b""
+    argv = b',"argv":["/bin/post"]' if tool == "post" else b""
+    body = b'{"arguments":' + arguments + argv + b"}" if tool else b'{"argv":["pytest","-q"]}'
     fields: dict[str, Any] = {
         "run": RUN,
         "fence": 3,
         "step": "t1c0",
         "attempt": 1,
         "template_digest": digest_of(objects),
-        "op": tool or "put",
+        "op": ("tool" if tool == "post" else tool) or "put",
         "pod_name": "arun-fix-1-11111111-w1",
         "pod_uid": POD_UID,
         "min_fence": 1,
@@ -315,6 +318,76 @@ def test_the_bytes_that_are_judged_are_the_bytes_that_are_signed_C17() -> None:
     error = refused(request, objects)
     assert error.error_class is ErrorClass.INVALID_ARGUMENTS
     assert "given twice" in error.message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (b"[1]", "must be a JSON object"),
+        (b'{"a":NaN}', "NaN"),
+        (b'{"a":{"x":1,"x":2}}', "given twice"),
+        (b'{"a":9007199254740993}', "2^53"),
+        (b'{"a":' + b"[" * 90 + b"]" * 90 + b"}", "nested"),
+    ],
+)
+def test_arguments_with_more_than_one_reading_are_refused_C17(arguments: bytes, told: str) -> None:
+    objects = world()
+    error = refused(call(objects, arguments=arguments), objects)
+    assert error.error_class is ErrorClass.INVALID_ARGUMENTS
+    assert told in error.message
+
+
+@pytest.mark.parametrize("raw", [b'{"path":"a" }', b' {"path": "\\u00e9"}\n'])
+@pytest.mark.parametrize("tool", ["read", "run", "post"])
+def test_what_the_harness_builds_is_what_the_gate_reads_C17(tool: str, raw: bytes) -> None:
+    objects = world()
+    spec = next(entry for entry in TEMPLATE["tools"] if entry["name"] == tool)
+    built = tool_request(Tool(spec), raw, 60)
+    change = {"op": built.op, "body": built.body, "body_digest": sha256_digest(built.body)}
+    request = call(objects, tool, **change, arguments_digest=built.arguments_digest)
+    assert decide(request, authority(objects), NOW).grant == GRANT_UID
+
+
+def test_a_grant_for_one_tool_does_not_start_another_C21() -> None:
+    objects = world()
+    granted(objects, {"name": "read"})
+    error = refused(call(objects, "read", op="run"), objects)
+    assert error.error_class is ErrorClass.INVALID_REQUEST
+    assert "carried out by op read" in error.message
+
+
+def test_a_tool_of_the_image_runs_its_own_command_only_C21() -> None:
+    objects = world()
+    body = b'{"arguments":{},"argv":["/bin/sh"]}'
+    change = {"body": body, "body_digest": sha256_digest(body), "arguments_digest": sha256_digest(b"{}")}
+    assert "argv is not that of tool post" in refused(call(objects, "post", **change), objects).message
+    body = b'{"arguments":{}}'
+    change |= {"body": body, "body_digest": sha256_digest(body)}
+    assert "argv is not that of tool post" in refused(call(objects, "post", **change), objects).message
+
+
+def test_a_tool_that_no_sandbox_carries_out_is_denied_here() -> None:
+    objects = world()
+    template = copy.deepcopy(TEMPLATE)
+    http = {"executor": "HTTP", "http": {"method": "Get", "url": "https://example.org"}, "description": "d"}
+    template["tools"].append({"name": "fetch", "sideEffectClass": "ReadOnly", "retryClass": "Repeat", **http})
+    retemplated(objects, template)
+    error = refused(call(objects, "fetch"), objects)
+    assert error.error_class is ErrorClass.DENIED
+    assert "executor HTTP" in error.message
+
+
+def test_verification_runs_the_templates_command_only_R21() -> None:
+    objects = world()
+    objects["Pod"]["metadata"]["labels"]["agentrun.dev/purpose"] = "verify"
+    other = b'{"argv":["true"]}'
+    request = call(objects, None, op="verify", body=other, body_digest=sha256_digest(other))
+    assert refused(request, objects).error_class is ErrorClass.INVALID_REQUEST
+    assert refused(call(objects, None, op="verify", body=b""), objects).error_class is ErrorClass.INVALID_ARGUMENTS
+    template = copy.deepcopy(TEMPLATE)
+    del template["verification"]
+    retemplated(objects, template)
+    assert "has no verification" in refused(call(objects, None, op="verify"), objects).message
 
 
 def test_an_unrelated_edit_leaves_the_policy_digest_and_a_related_one_changes_it() -> None:
