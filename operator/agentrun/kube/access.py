@@ -28,6 +28,10 @@ class Access:
     token: Callable[[], str | None]
     namespace: str = "default"
     proxy: str | None = None
+    ca_file: str | None = None
+    certificate_file: str | None = None
+    key_file: str | None = None
+    verify: bool = True
 
 
 async def access(kubeconfig: Path | None = None, context: str | None = None) -> Access:
@@ -43,7 +47,12 @@ def _in_cluster() -> Access:
         raise NoCluster("KUBERNETES_SERVICE_HOST is not set: give --kubeconfig, or let the Pod have service variables")
     host = f"[{host}]" if ":" in host else host
     tls = ssl.create_default_context(cafile=str(ACCOUNT / "ca.crt"))
-    return Access(f"https://{host}:{port}", tls, lambda: (ACCOUNT / "token").read_text().strip(), _account_namespace())
+    ca = str(ACCOUNT / "ca.crt")
+    return Access(f"https://{host}:{port}", tls, _account_token, _account_namespace(), ca_file=ca)
+
+
+def _account_token() -> str:
+    return (ACCOUNT / "token").read_text().strip()
 
 
 def _account_namespace() -> str:
@@ -54,14 +63,23 @@ def _account_namespace() -> str:
 async def _from_kubeconfig(kubeconfig: Path | None, context: str | None) -> Access:
     configuration: Any = Configuration()
     try:
-        await load_kube_config(
+        await load_kube_config(  # type: ignore[no-untyped-call]
             config_file=str(kubeconfig) if kubeconfig else None, context=context, client_configuration=configuration
         )
     except (ConfigException, OSError) as error:
         raise NoCluster(f"no usable kubeconfig ({error}): give --kubeconfig or set KUBECONFIG") from error
     token = str(configuration.api_key.get("BearerToken", "")).removeprefix("Bearer ")
     server = str(configuration.host).rstrip("/")
-    return Access(server, _tls(configuration), lambda: token or None, proxy=configuration.proxy or None)
+    return Access(
+        server,
+        _tls(configuration),
+        lambda: token or None,
+        proxy=configuration.proxy or None,
+        ca_file=configuration.ssl_ca_cert,
+        certificate_file=configuration.cert_file,
+        key_file=configuration.key_file,
+        verify=bool(configuration.verify_ssl),
+    )
 
 
 def _tls(configuration: Any) -> ssl.SSLContext:

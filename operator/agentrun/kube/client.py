@@ -28,7 +28,7 @@ class KubeClient:
     """One connection pool to one API server, as one user."""
 
     def __init__(self, where: Access) -> None:
-        self._access = where
+        self.access = where
         self._http = httpx2.AsyncClient(
             base_url=where.server,
             verify=where.tls,
@@ -189,7 +189,7 @@ class KubeClient:
             raise Unavailable(503, "NoAnswer", f"watch {resource.plural}: {type(error).__name__} {error}") from error
 
     def _headers(self) -> dict[str, str]:
-        token = self._access.token()
+        token = self.access.token()
         return {"Accept": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
 
 

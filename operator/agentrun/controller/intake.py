@@ -1,0 +1,111 @@
+"""Whether a run can be taken in, and with what: pure judgement over what the cache holds (design 4)."""
+
+from typing import Any
+
+import msgspec
+
+from agentrun.api.conditions import AcceptedReason as Reason
+from agentrun.api.digests import template_digest
+from agentrun.controller.names import TEMPLATE_DIGEST, revision_name
+from agentrun.controller.plan_run import Unsupported, plan_run
+from agentrun.core.plan import RunPlan
+
+Object = dict[str, Any]
+UNSUPPORTED_FIELDS = {
+    "forkFrom": "forks",
+    "parent": "sub-runs",
+    "dedupeKey": "dedupe keys",
+    "startDeadlineSeconds": "start deadlines",
+    "migrateTo": "migrations",
+}
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """Not taken in (yet): the condition's reason and what would change it. `final`: waiting changes nothing."""
+
+    reason: Reason
+    message: str
+    final: bool = False
+
+
+class Intake(msgspec.Struct, frozen=True):
+    """What a run will be started with."""
+
+    template: Object
+    template_digest: str
+    revision: str
+    plan: RunPlan
+
+
+def judge(
+    run: Object, definition: Object | None, agent_class: Object | None, revision: Object | None
+) -> Intake | Waiting:
+    """Look at everything a run names, in the order a person would mend it."""
+    refused = _own_fields(run)
+    if refused is not None:
+        return refused
+    name = run["spec"]["definitionRef"]["name"]
+    if definition is None:
+        return Waiting(
+            Reason.DEFINITION_NOT_FOUND, f"there is no AgentDefinition {name} in this namespace; the run waits"
+        )
+    class_name = definition["spec"].get("className", "default")
+    if agent_class is None:
+        return Waiting(Reason.CLASS_NOT_FOUND, f"there is no AgentClass {class_name}; the run waits")
+    template = _template(run, definition, revision)
+    if isinstance(template, Waiting):
+        return template
+    return _planned(run, template, agent_class)
+
+
+def _own_fields(run: Object) -> Waiting | None:
+    spec = run["spec"]
+    if "run" not in (spec.get("attribution") or {}):
+        fix = "install the chart agentrun-crds (admission policies), then delete and apply the run again"
+        return Waiting(Reason.UNATTRIBUTED, f"nobody vouches for who requested this run: {fix}", final=True)
+    if (spec.get("input") or {}).get("git"):
+        fix = "give spec.input.files instead"
+        return Waiting(
+            Reason.GIT_INPUT_UNAVAILABLE, f"spec.input.git is not available in this version: {fix}", final=True
+        )
+    for field, what in UNSUPPORTED_FIELDS.items():
+        if spec.get(field):
+            message = f"spec.{field}: {what} are not available in this version; leave the field out"
+            return Waiting(Reason.UNSUPPORTED_FEATURE, message, final=True)
+    return None
+
+
+def _template(run: Object, definition: Object, revision: Object | None) -> Object | Waiting:
+    wanted = run["spec"]["definitionRef"].get("revision")
+    current = definition["spec"]["template"]
+    digest = template_digest(current)
+    name = definition["metadata"]["name"]
+    if wanted and wanted not in (digest, revision_name(name, digest)):
+        if revision is None:
+            return Waiting(Reason.REVISION_NOT_FOUND, f"AgentDefinition {name} has no revision {wanted}; the run waits")
+        return dict(revision["data"])
+    if revision is None or revision["metadata"].get("annotations", {}).get(TEMPLATE_DIGEST) != digest:
+        return Waiting(Reason.PENDING, f"the template of AgentDefinition {name} is being frozen")
+    return dict(revision["data"])
+
+
+def _planned(run: Object, template: Object, agent_class: Object) -> Intake | Waiting:
+    files = (run["spec"].get("input") or {}).get("files") or []
+    try:
+        plan = plan_run(template, agent_class, run["spec"].get("budget"), workspace=bool(files))
+    except LookupError as error:
+        return Waiting(Reason.MODEL_NOT_FOUND, str(error.args[0]))
+    except Unsupported as error:
+        return Waiting(Reason.UNSUPPORTED_FEATURE, str(error), final=True)
+    digest = template_digest(template)
+    return Intake(template, digest, revision_name(run["spec"]["definitionRef"]["name"], digest), plan)
+
+
+def input_document(run: Object, files: dict[str, str]) -> Object:
+    """What is hashed as the run's input: text, parameters, and each file by digest."""
+    given = run["spec"].get("input") or {}
+    listed = [
+        {"path": file["path"], "executable": bool(file.get("executable")), "digest": files[file["path"]]}
+        for file in given.get("files") or []
+    ]
+    return {"text": given.get("text", ""), "parameters": given.get("parameters") or {}, "files": listed}

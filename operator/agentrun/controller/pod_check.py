@@ -1,0 +1,66 @@
+"""Whether the Pod that was admitted is the Pod that was asked for, on every field that bears on safety (PodMutated)."""
+
+import re
+from decimal import Decimal
+from typing import Any
+
+Object = dict[str, Any]
+_POD_FIELDS = (
+    "serviceAccountName", "automountServiceAccountToken", "hostUsers", "hostNetwork", "hostPID", "hostIPC",
+    "shareProcessNamespace", "runtimeClassName", "securityContext", "dnsPolicy", "dnsConfig", "hostAliases",
+    "enableServiceLinks", "ephemeralContainers",
+)  # fmt: skip
+_CONTAINER_FIELDS = (
+    "name", "image", "command", "args", "securityContext", "env", "envFrom", "volumeMounts", "volumeDevices",
+    "resources", "lifecycle", "workingDir", "restartPolicy",
+)  # fmt: skip
+_QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)(m|k|M|G|T|Ki|Mi|Gi|Ti)?")
+_SUFFIX = {None: Decimal(1), "m": Decimal("0.001")} | {
+    unit + binary: Decimal(base) ** power
+    for base, binary in ((1000, ""), (1024, "i"))
+    for power, unit in enumerate(("k" if not binary else "K", "M", "G", "T"), start=1)
+}
+_EMPTY: tuple[Any, ...] = (None, [], {}, False, "")
+
+
+def mutations(asked: Object, admitted: Object) -> list[str]:
+    """Paths that differ, empty when the Pod is as asked. Defaults that mean nothing are no difference."""
+    found = [name for name in _POD_FIELDS if not _same(asked["spec"].get(name), admitted["spec"].get(name))]
+    for group in ("initContainers", "containers"):
+        found += _containers(group, asked["spec"].get(group, []), admitted["spec"].get(group, []))
+    found += _volumes(asked["spec"]["volumes"], admitted["spec"].get("volumes", []))
+    return found
+
+
+def _containers(group: str, asked: list[Object], admitted: list[Object]) -> list[str]:
+    if [one["name"] for one in asked] != [one["name"] for one in admitted]:
+        return [group]
+    return [
+        f"{group}[{one['name']}].{field}"
+        for one, other in zip(asked, admitted, strict=True)
+        for field in _CONTAINER_FIELDS
+        if not _same(one.get(field), other.get(field))
+    ]
+
+
+def _volumes(asked: list[Object], admitted: list[Object]) -> list[str]:
+    wanted = {volume["name"]: volume for volume in asked}
+    there = {volume["name"]: volume for volume in admitted}
+    changed = [name for name in wanted if not _same(wanted[name], there.get(name))]
+    return [f"volumes[{name}]" for name in (*changed, *(there.keys() - wanted.keys()))]
+
+
+def _same(asked: Any, admitted: Any) -> bool:
+    if asked in _EMPTY and admitted in _EMPTY:
+        return True
+    if isinstance(asked, dict) and isinstance(admitted, dict):
+        return all(_same(asked.get(key), admitted.get(key)) for key in asked.keys() | admitted.keys())
+    if isinstance(asked, list) and isinstance(admitted, list):
+        return len(asked) == len(admitted) and all(_same(a, b) for a, b in zip(asked, admitted, strict=True))
+    return bool(asked == admitted) or _amount(asked) == _amount(admitted) is not None
+
+
+def _amount(value: Any) -> Decimal | None:
+    """A Kubernetes quantity as a number: the API server writes 1000m as 1."""
+    match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
+    return Decimal(match[1]) * _SUFFIX[match[2]] if match else None

@@ -1,0 +1,66 @@
+"""Writes status: at once where somebody waits for it, else every 10 s at most, never when nothing changed."""
+
+import time
+from typing import Any
+
+from agentrun.controller.names import MANAGER
+from agentrun.kube import Conflict, KubeClient, NotFound
+from agentrun.kube.resources import RUNS
+
+Object = dict[str, Any]
+EVERY_SECONDS = 10.0
+URGENT_CONDITIONS = ("Accepted", "Admitted", "SandboxReady", "Finished", "Quiescent", "CancelAcknowledged", "Paused")
+URGENT_STATES = ("paused", "cancelling", "needs_reconciliation", "waiting_approval", "completed", "failed")
+
+
+def urgent(before: Object, now: Object) -> bool:
+    """Whether somebody may be waiting for this very change."""
+    if before.get("state") != now.get("state") and {before.get("state"), now.get("state")} & {*URGENT_STATES, None}:
+        return True
+    old, new = _conditions(before), _conditions(now)
+    return any(old.get(name) != new.get(name) for name in URGENT_CONDITIONS)
+
+
+def _conditions(status: Object) -> dict[str, tuple[str, str]]:
+    return {c["type"]: (c["status"], c["reason"]) for c in status.get("conditions") or []}
+
+
+class StatusWriter:
+    """One per operator; remembers what it wrote last for each run."""
+
+    def __init__(self, kube: KubeClient) -> None:
+        self._kube = kube
+        self._written: dict[str, tuple[float, Object]] = {}
+
+    def last(self, uid: str, observed: Object) -> Object:
+        """The status as last written, or as observed at the start (to keep transition times)."""
+        return self._written.get(uid, (0.0, observed))[1]
+
+    async def write(self, run: Object, status: Object) -> float | None:
+        """Write it now, or say after how many seconds to ask again."""
+        meta = run["metadata"]
+        before = self.last(meta["uid"], run.get("status") or {})
+        if before == status:
+            return None
+        wait = self._written.get(meta["uid"], (0.0, {}))[0] + EVERY_SECONDS - time.monotonic()
+        if wait > 0 and not urgent(before, status):
+            return wait
+        body = {
+            "apiVersion": "agentrun.dev/v1alpha1",
+            "kind": "AgentRun",
+            "metadata": {"name": meta["name"], "namespace": meta["namespace"], "uid": meta["uid"]},
+            "status": status,
+        }
+        try:
+            await self._kube.apply(RUNS, body, manager=MANAGER, subresource="status")
+        except NotFound:
+            return None  # deleted meanwhile
+        except Conflict:
+            self._written.pop(meta["uid"], None)
+            raise
+        self._written[meta["uid"]] = (time.monotonic(), status)
+        return None
+
+    def forget(self, uid: str) -> None:
+        """The run is gone."""
+        self._written.pop(uid, None)
