@@ -31,6 +31,12 @@ class Transcript:
         self._attempts: dict[str, int] = {}
         self._turn = 0
 
+    def copy(self) -> "Transcript":
+        """An independent transcript with the same content: what would be shown if more were recorded."""
+        other = Transcript()
+        other._entries, other._attempts, other._turn = list(self._entries), dict(self._attempts), self._turn
+        return other
+
     def feed(self, records: Iterable[EventRecord]) -> None:
         """Take the next events, in order. An answer to anything but the attempt last dispatched is evidence only."""
         for record in records:

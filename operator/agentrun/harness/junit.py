@@ -99,7 +99,7 @@ def parse(data: bytes) -> TestCounts:
     parser.StartDoctypeDeclHandler = _refuse_doctype
     parser.EntityDeclHandler = _refuse_doctype
     try:
-        parser.Parse(data, True)  # noqa: FBT003 (a C function's own signature)
+        parser.Parse(data, True)
     except (expat.ExpatError, ValueError) as error:
         raise BadReport(f"it is not XML: {error}") from None
     return TestCounts(counter.total, counter.failed, counter.skipped, counter.claimed, tuple(counter.names))

@@ -55,6 +55,10 @@ def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict)
 
 
+def _is_array(value: Any) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
 def _text(raw: bytes) -> str:
     if not trimmed(raw):
         raise InvalidJson("", "empty: send {} where there is nothing to say")
@@ -73,9 +77,8 @@ def _checked(value: Any, path: str, depth: int) -> Any:
         raise InvalidJson(path, f"nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, _Pairs):
         return dict(_members(value, path, depth))
-    if isinstance(value, list):
-        items: list[Any] = value
-        return [_checked(item, f"{path}/{index}", depth + 1) for index, item in enumerate(items)]
+    if _is_array(value):
+        return [_checked(item, f"{path}/{index}", depth + 1) for index, item in enumerate(value)]
     _check_scalar(value, path)
     return value
 

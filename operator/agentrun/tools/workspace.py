@@ -71,12 +71,12 @@ class _Reader:
         elif member.issym():
             self._link(member, path)
         elif member.isreg() and not member.issparse():
-            self._files[path] = Entry(self._content(member), bool(member.mode & 0o100))
+            self._files[path] = Entry(self._content(member), bool(member.mode & 0o111))
         else:
             self._dropped.append(path)
 
     def _link(self, member: tarfile.TarInfo, path: str) -> None:
-        if "\x00" in member.linkname or not inside(path, member.linkname):
+        if not inside(path, member.linkname):
             self._dropped.append(path)
             self._files.pop(path, None)
         else:
@@ -110,11 +110,15 @@ def relative(name: str) -> str | None:
 
 
 def inside(path: str, target: str) -> bool:
-    """Whether a link at `path` to `target` stays in the workspace, by its text."""
-    if not target or target.startswith("/"):
+    """Whether a link at `path` to `target` stays in the workspace whatever other such links stand on its way.
+
+    So `..` may only stand in front: behind a name that is itself a link it would count from somewhere else.
+    """
+    if not target or target.startswith("/") or "\x00" in target:
         return False
-    landed = normpath(f"{path.rpartition('/')[0] or '.'}/{target}")
-    return landed != ".." and not landed.startswith("../")
+    parts = [part for part in target.split("/") if part not in ("", ".")]
+    ups = next((index for index, part in enumerate(parts) if part != ".."), len(parts))
+    return ups <= path.count("/") and ".." not in parts[ups:]
 
 
 def parents(path: str) -> Iterable[str]:
