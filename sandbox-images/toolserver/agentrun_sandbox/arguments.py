@@ -43,7 +43,9 @@ class Arguments:
         """Program and arguments: never a shell string."""
         value = self._take(name, None)
         if not isinstance(value, list) or not 0 < len(value) <= MAX_ARGV or not all(map(_passable, value)):
-            raise self._wrong(name, f"a list of 1 to {MAX_ARGV} texts without NUL (no shell string: program, arguments)")
+            raise self._wrong(
+                name, f"a list of 1 to {MAX_ARGV} texts without NUL (no shell string: program, arguments)"
+            )
         if not value[0] or sum(len(item) for item in value) > MAX_ARGV_BYTES:
             raise self._wrong(name, f"a program and arguments of at most {MAX_ARGV_BYTES} characters together")
         return [str(item) for item in value]

@@ -176,7 +176,7 @@ def _exec(argv: "list[str]", environment: "dict[str, str]") -> None:
     denied: OSError | None = None
     for folder in os.fsencode(environment.get("PATH", "")).split(b":"):
         try:
-            os.execve(os.path.join(folder or b".", raw[0]), raw, env)  # noqa: PTH118
+            os.execve(os.path.join(folder or b".", raw[0]), raw, env)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:

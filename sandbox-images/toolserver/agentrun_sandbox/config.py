@@ -55,10 +55,16 @@ class Config:
         self.limits = Limits(limits)
         self.workspace = str(document.get("workspace", "/workspace"))
         self.state = str(document.get("state", "/agentrun-state"))
-        self.port = int(document.get("port", PORT))
+        self.port = _port(document.get("port", PORT))
         self.pod_uid = environ.get("POD_UID", "")
         if not self.pod_uid:
             raise ConfigError("POD_UID is empty: set it by the downward API from metadata.uid")
+
+
+def _port(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 65536:
+        raise ConfigError(f"AGENTRUN_SANDBOX.port must be a port number, not {value!r}")
+    return value
 
 
 def load(environ: "dict[str, str]") -> Config:

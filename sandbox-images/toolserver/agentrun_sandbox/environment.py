@@ -9,11 +9,11 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 def command_environment(given: "dict[str, str]", workspace: str, extra: "dict[str, str]") -> "dict[str, str]":
     """What a command gets; `extra` is the call's own. HOME and TMPDIR are writable, whatever the UID."""
-    result = {name: value for name, value in given.items() if name not in OWN_VARIABLES}
+    result = {name: value for name, value in given.items() if name not in (*OWN_VARIABLES, "PWD", "OLDPWD")}
     result.setdefault("PATH", DEFAULT_PATH)
-    temporary = _writable(result.get("TMPDIR", ""), "/tmp", os.path.join(workspace, ".tmp"))  # noqa: S108, PTH118
+    temporary = _writable(result.get("TMPDIR", ""), "/tmp", os.path.join(workspace, ".tmp"))  # noqa: S108
     result["TMPDIR"] = temporary
-    result["HOME"] = _writable(result.get("HOME", ""), os.path.join(temporary, "home"))  # noqa: PTH118
+    result["HOME"] = _writable(result.get("HOME", ""), os.path.join(temporary, "home"))
     if "GIT_CONFIG_COUNT" not in result:  # the kubelet made the folder, so its owner is another: git would refuse it
         result |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": workspace}
     return result | extra
@@ -24,5 +24,5 @@ def _writable(first: str, *others: str) -> str:
     for path in (first, *others):
         if path and path != "/" and os.access(path, os.W_OK | os.X_OK):
             return path
-    os.makedirs(others[-1], exist_ok=True)  # noqa: PTH103
+    os.makedirs(others[-1], exist_ok=True)
     return others[-1]

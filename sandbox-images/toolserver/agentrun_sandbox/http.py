@@ -35,7 +35,12 @@ class Request:
 class Connection:
     """Bytes in, requests out; answers in the order of requests."""
 
-    def __init__(self, sock: socket.socket, on_head: "Callable[[Request], None]", on_request: "Callable[[Connection, Request], None]") -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        on_head: "Callable[[Request], None]",
+        on_request: "Callable[[Connection, Request], None]",
+    ) -> None:
         self.sock = sock
         self._on_head = on_head
         self._on_request = on_request
@@ -103,7 +108,11 @@ class Connection:
         self.waiting = False
         if self.closed:
             return
-        lines = [f"HTTP/1.1 {status} {REASONS[status]}", "Content-Type: application/json", f"Content-Length: {len(body)}"]
+        lines = [
+            f"HTTP/1.1 {status} {REASONS[status]}",
+            "Content-Type: application/json",
+            f"Content-Length: {len(body)}",
+        ]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         if self.closing:
             lines.append("Connection: close")

@@ -50,7 +50,7 @@ class Memory:
 
 def _read(path: str) -> "bytes | None":
     try:
-        with open(path, "rb") as file:  # noqa: PTH123  (pathlib costs 10 ms of start)
+        with open(path, "rb") as file:
             return file.read()
     except FileNotFoundError:
         return None
@@ -58,6 +58,6 @@ def _read(path: str) -> "bytes | None":
 
 def _write(path: str, data: bytes) -> None:
     partial = path + ".partial"
-    with open(partial, "wb") as file:  # noqa: PTH123
+    with open(partial, "wb") as file:
         file.write(data)
-    os.replace(partial, path)  # noqa: PTH105
+    os.replace(partial, path)

@@ -7,6 +7,15 @@ if TYPE_CHECKING:
     Body = dict[str, object]
 
 
+def preload() -> None:
+    """Import the operations once, so that no step's process has to; they stay shared with all of them."""
+    import gc
+
+    from agentrun_sandbox.ops import files, get, put, run, tree  # noqa: F401
+
+    gc.freeze()
+
+
 def perform(op: str, step: str, context: Context) -> "Body":
     """Members of the result. Raises StepError."""
     if op in ("run", "tool", "verify"):

@@ -24,7 +24,7 @@ class Process:
 def processes() -> "dict[int, Process]":
     """Every process of this PID namespace, by pid."""
     found = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208
+    for name in os.listdir("/proc"):
         if name.isdigit():
             entry = _process(int(name))
             if entry:
@@ -43,7 +43,7 @@ def _process(pid: int) -> "Process | None":
 def read_file(path: str) -> bytes:
     """A small file's bytes; empty if it cannot be read."""
     try:
-        with open(path, "rb") as file:  # noqa: PTH123
+        with open(path, "rb") as file:
             return file.read()
     except OSError:
         return b""

@@ -12,6 +12,7 @@ from agentrun_sandbox.config import Config
 from agentrun_sandbox.errors import Refused, StepError
 from agentrun_sandbox.http import Connection, Request
 from agentrun_sandbox.memory import Memory
+from agentrun_sandbox.operations import preload
 from agentrun_sandbox.supervisor import Supervisor
 from agentrun_sandbox.token import Claims
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 MAX_CONNECTIONS = 64
 MAX_STEPS = 16
+PRELOAD_SECONDS = 0.02  # nobody asks anything: import what steps will need
 _EVENTS_IN, _EVENTS_OUT = select.EPOLLIN, select.EPOLLIN | select.EPOLLOUT
 
 
@@ -59,8 +61,13 @@ class Server:
         signal.set_wakeup_fd(self._signals.fileno(), warn_on_full_buffer=False)
         self.watch(wake.fileno(), lambda _: _drain(wake))
         self.watch(self._listener.fileno(), lambda _: self._accept())
+        preloaded = False
         while not self._stopping:
-            for fd, events in self._epoll.poll(self._supervisor.seconds_to_deadline()):
+            ready_now = self._epoll.poll(self._supervisor.seconds_to_deadline() if preloaded else PRELOAD_SECONDS)
+            if not ready_now and not preloaded:
+                preload()
+                preloaded = True
+            for fd, events in ready_now:
                 ready = self._ready.get(fd)
                 if ready:
                     ready(events)
@@ -149,7 +156,11 @@ class Server:
             self._supervisor.begin(claims, key, body, raw, answer)
 
     def _headers(self, *, replayed: bool = False) -> "dict[str, str]":
-        headers = {"Agentrun-Pod-UID": self.config.pod_uid, "Agentrun-Boot-ID": self.boot_id, "Agentrun-Fence": str(self._memory.fence)}
+        headers = {
+            "Agentrun-Pod-UID": self.config.pod_uid,
+            "Agentrun-Boot-ID": self.boot_id,
+            "Agentrun-Fence": str(self._memory.fence),
+        }
         return {**headers, "Agentrun-Replayed": "1"} if replayed else headers
 
 
@@ -179,6 +190,9 @@ def main() -> int:
     except (ConfigError, OSError) as error:
         print(f"agentrun-sandbox: {error}", file=sys.stderr, flush=True)
         return 2
-    print(f"agentrun-sandbox: port {server.port}, boot {server.boot_id}, {(time.monotonic() - started) * 1000:.0f} ms", flush=True)
+    print(
+        f"agentrun-sandbox: port {server.port}, boot {server.boot_id}, {(time.monotonic() - started) * 1000:.0f} ms",
+        flush=True,
+    )
     server.serve()
     return 0

@@ -21,7 +21,7 @@ def verify(public_key: bytes, message: bytes, signature: bytes) -> bool:
     """Whether `signature` is this key's over exactly this message."""
     if len(public_key) != PUBLIC_KEY_BYTES or len(signature) != SIGNATURE_BYTES:
         return False
-    return _lib.crypto_sign_verify_detached(signature, message, len(message), public_key) == 0
+    return bool(_lib.crypto_sign_verify_detached(signature, message, len(message), public_key) == 0)
 
 
 class SHA256:

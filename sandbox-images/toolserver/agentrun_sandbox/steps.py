@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     Body = dict[str, object]
     Operation = Callable[[], Body]
 
+
 class Step:
     """One running step. `waiters` get the answer's bytes."""
 
@@ -56,7 +57,7 @@ def failure(error: StepError) -> "Body":
     return {"status": "error", "errorClass": error.kind, "message": error.message, **error.extra}
 
 
-def spawn(operation: "Operation", keep_open: "tuple[int, ...]" = ()) -> "tuple[int, int]":
+def spawn(operation: "Operation") -> "tuple[int, int]":
     """Fork a process that runs `operation`: its pid and the pipe its members come through. Raises StepError."""
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     try:
@@ -119,7 +120,9 @@ def _died(step: Step, status: int, limit: int) -> StepError:
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
         limit = cgroup.memory_limit() or limit
         told = f"of {limit} bytes" if limit else "of the sandbox"
-        return StepError("OOMKilled", f"the kernel ended the operation: the memory limit {told}", {"limitBytes": limit or None})
+        return StepError(
+            "OOMKilled", f"the kernel ended the operation: the memory limit {told}", {"limitBytes": limit or None}
+        )
     return StepError("Internal", f"the operation's process ended without a result (wait status {status})")
 
 

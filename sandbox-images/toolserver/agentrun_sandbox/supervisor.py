@@ -101,7 +101,12 @@ class Supervisor:
 
         if claims.op in ALWAYS:
             return
-        record: Body = {"bodyDigest": claims.body_digest, "op": claims.op, "attempt": claims.attempt, "bootID": self._boot_id}
+        record: Body = {
+            "bodyDigest": claims.body_digest,
+            "op": claims.op,
+            "attempt": claims.attempt,
+            "bootID": self._boot_id,
+        }
         try:
             self._memory.begin(key, record)
         except OSError as error:
@@ -192,7 +197,10 @@ class Supervisor:
                 break
             time.sleep(0.001)
         survivors = descendants(os.getpid())
-        return {"killed": before, "survivors": [{"pid": entry.pid, "command": command_of(entry.pid)} for entry in survivors]}
+        return {
+            "killed": before,
+            "survivors": [{"pid": entry.pid, "command": command_of(entry.pid)} for entry in survivors],
+        }
 
     def end_everything(self) -> None:
         """At SIGTERM."""

@@ -40,7 +40,11 @@ def write(context: Context) -> "dict[str, object]":
     path, executable = arguments.text("path"), arguments.flag("executable")
     if arguments.has("content") == arguments.has("contentBase64"):
         raise StepError("InvalidArguments", "give exactly one of arguments.content and arguments.contentBase64")
-    data = _given(arguments.text("content"), None) if arguments.has("content") else _given(None, arguments.text("contentBase64"))
+    data = (
+        _given(arguments.text("content"), None)
+        if arguments.has("content")
+        else _given(None, arguments.text("contentBase64"))
+    )
     context.finish(arguments)
     if len(data) > context.limits.file_bytes:
         raise StepError("TooLarge", f"{len(data)} bytes; a file may have {context.limits.file_bytes}")
@@ -110,7 +114,9 @@ def _content(context: Context, path: str) -> bytes:
     fd, status = context.workspace.open_file(path)
     with os.fdopen(fd, "rb") as file:
         if status.st_size > context.limits.file_bytes:
-            message = f"{path} has {status.st_size} bytes; at most {context.limits.file_bytes} can be handled: use a command"
+            message = (
+                f"{path} has {status.st_size} bytes; at most {context.limits.file_bytes} can be handled: use a command"
+            )
             raise StepError("TooLarge", message)
         return file.read(context.limits.file_bytes)
 
@@ -118,7 +124,7 @@ def _content(context: Context, path: str) -> bytes:
 def _newline_lines(data: bytes) -> "list[bytes]":
     parts = data.split(b"\n")
     lines = [part + b"\n" for part in parts[:-1]]
-    return lines + [parts[-1]] if parts[-1] else lines
+    return [*lines, parts[-1]] if parts[-1] else lines
 
 
 def _cut(data: bytes, keep: int) -> bytes:
@@ -136,7 +142,8 @@ def _cut(data: bytes, keep: int) -> bytes:
 
 
 def _line_numbers(data: bytes, wanted: bytes) -> "list[int]":
-    lines, at = [], data.find(wanted)
+    lines: list[int] = []
+    at = data.find(wanted)
     while at >= 0 and len(lines) < MAX_LINES_TOLD:
         lines.append(data.count(b"\n", 0, at) + 1)
         at = data.find(wanted, at + len(wanted))
@@ -146,9 +153,11 @@ def _line_numbers(data: bytes, wanted: bytes) -> "list[int]":
 def _mismatch(path: str, data: bytes, wanted: bytes, found: int, count: int) -> str:
     if found:
         lines = ", ".join(map(str, _line_numbers(data, wanted)))
-        return f"old occurs {found} times in {path} (lines {lines}), count is {count}: give more of its surroundings, or count {found}"
+        told = f"old occurs {found} times in {path} (lines {lines}), count is {count}"
+        return f"{told}: give more of its surroundings, or count {found}"
+    told = f"old does not occur in {path}"
     if b"\r\n" in data and wanted.replace(b"\n", b"\r\n") in data:
-        return f"old does not occur in {path} as given: the file's lines end with CR LF"
+        return f"{told} as given: the file's lines end with CR LF"
     if b"".join(wanted.split()) in b"".join(data.split()):
-        return f"old does not occur in {path} as given, only with other white space: read the file again and copy it exactly"
-    return f"old does not occur in {path}: read the file again and copy it exactly"
+        return f"{told} as given, only with other white space: read the file again and copy it exactly"
+    return f"{told}: read the file again and copy it exactly"

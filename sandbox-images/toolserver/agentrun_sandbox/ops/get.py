@@ -88,7 +88,9 @@ def pack(root: int, out: "io.BufferedIOBase", most: int) -> "list[str]":
     Links that lead out, devices, pipes and sockets are left out and told; a tree over `most` bytes is refused.
     """
     skipped: list[str] = []
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT, encoding="utf-8", errors="surrogateescape") as tar:
+    with tarfile.open(
+        fileobj=out, mode="w", format=tarfile.PAX_FORMAT, encoding="utf-8", errors="surrogateescape"
+    ) as tar:
         for relative, folder, name, status in walk_all(root):
             info = _info(relative, folder, name, status)
             if info is None or not _add(tar, info, folder, name):
@@ -128,5 +130,7 @@ def _add(tar: tarfile.TarFile, info: tarfile.TarInfo, folder: int, name: bytes) 
         try:
             tar.addfile(info, file)
         except OSError:
-            raise StepError("Conflict", f"{shown(os.fsencode(info.name))} changed while it was read: try again") from None
+            raise StepError(
+                "Conflict", f"{shown(os.fsencode(info.name))} changed while it was read: try again"
+            ) from None
     return True

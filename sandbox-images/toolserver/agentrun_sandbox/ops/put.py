@@ -25,7 +25,9 @@ def put(context: Context, step: str) -> "dict[str, object]":
         raise StepError("InvalidArguments", "chunkBase64 is no padded standard base64") from None
     body.done()
     if size > context.limits.workspace_bytes:
-        raise StepError("TooLarge", f"the tar has {size} bytes; the workspace may have {context.limits.workspace_bytes}")
+        raise StepError(
+            "TooLarge", f"the tar has {size} bytes; the workspace may have {context.limits.workspace_bytes}"
+        )
     if index >= count or len(data) > CHUNK_BYTES or count != max(1, -(-size // CHUNK_BYTES)):
         raise StepError("InvalidArguments", f"index must be below count, count the number of {CHUNK_BYTES}-byte chunks")
     if len(data) != min(CHUNK_BYTES, size - index * CHUNK_BYTES):
@@ -157,7 +159,9 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, workspace: Workspace
         finally:
             os.close(folder)
     except (NotADirectoryError, IsADirectoryError):
-        raise StepError("Conflict", f"{_told(member)}: a file and a folder of the workspace are in each other's way") from None
+        raise StepError(
+            "Conflict", f"{_told(member)}: a file and a folder of the workspace are in each other's way"
+        ) from None
     except OSError as error:
         raise StepError("NotWritable", f"{_told(member)} cannot be written: {error.strerror}") from None
 

@@ -14,8 +14,6 @@ from agentrun_sandbox.ops.context import Context
 from agentrun_sandbox.paths import Place
 from agentrun_sandbox.proc import become_subreaper
 
-Result = "dict[str, object]"
-
 
 def run(context: Context) -> "dict[str, object]":
     """The model's command, standard input /dev/null."""
@@ -105,10 +103,8 @@ def _raise_typed(
         raise StepError("Timeout", f"the command was ended after {seconds} s with everything it had started", result)
     killed = os.WIFSIGNALED(ended.status) and os.WTERMSIG(ended.status) == signal.SIGKILL
     kills = cgroup.oom_kills()
-    if kills_before is None or kills is None:
-        out_of_memory = killed  # the counter cannot be read, and nobody else sends this signal
-    else:
-        out_of_memory = kills > kills_before
+    unknown = kills_before is None or kills is None  # the counter cannot be read; nobody else sends this signal
+    out_of_memory = killed if unknown else kills != kills_before
     if out_of_memory:
         limit = cgroup.memory_limit() or context.limits.memory_bytes
         told = f"of {limit} bytes" if limit else "of the sandbox"

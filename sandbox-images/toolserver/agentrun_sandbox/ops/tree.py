@@ -28,12 +28,13 @@ def list_files(context: Context) -> "dict[str, object]":
     """Entries below a folder, sorted by path, `depth` levels (1)."""
     arguments = context.body.inner("arguments")
     path, depth = arguments.text("path", "."), arguments.integer("depth", 1, 1, 64)
-    context.finish(arguments)
+    room = context.finish(arguments)
     root = context.workspace.open_folder(path)
     entries: list[dict[str, object]] = []
     truncated = False
     for relative, folder, name, status in walk(root, depth):
-        if len(entries) == MAX_ENTRIES:
+        room -= len(relative)
+        if len(entries) == MAX_ENTRIES or room < 0:
             truncated = True
             break
         entries.append(_entry(relative, folder, name, status))
@@ -45,7 +46,7 @@ def search(context: Context) -> "dict[str, object]":
     arguments = context.body.inner("arguments")
     pattern, path = arguments.text("pattern", None, MAX_PATTERN), arguments.text("path", ".")
     most = arguments.integer("maxMatches", 100, 1, MAX_MATCHES)
-    context.finish(arguments)
+    room = context.finish(arguments)
     try:
         expression = re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
@@ -61,10 +62,19 @@ def search(context: Context) -> "dict[str, object]":
         matches += _matches(expression, relative, text, most + 1 - len(matches))
         if len(matches) > most:
             break
+    told = _fitting(matches[:most], room)
     return {
-        "matches": matches[:most], "truncated": len(matches) > most,
-        "filesSearched": files, "filesSkipped": skipped,
+        "matches": told, "truncated": len(told) < len(matches), "filesSearched": files, "filesSkipped": skipped,
     }  # fmt: skip
+
+
+def _fitting(matches: "list[dict[str, object]]", room: int) -> "list[dict[str, object]]":
+    """As many of them as the output cap allows."""
+    for position, match in enumerate(matches):
+        room -= len(str(match["path"])) + len(str(match["text"]))
+        if room < 0:
+            return matches[:position]
+    return matches
 
 
 def walk(root: int, depth: int, skip: "tuple[bytes, ...]" = SKIPPED_FOLDERS) -> "Iterator[Found]":
