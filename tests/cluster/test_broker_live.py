@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import jwt
 import pytest
 import pytest_asyncio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from tests.cluster.broker_account import kubeconfig_of_the_broker, take_away
 from tests.cluster.crds_api import connect
 from tests.cluster.crds_setup import install, wait_until_enforced
 from tests.unit.broker.objects import TEMPLATE
@@ -60,6 +62,7 @@ class Place:
     namespace: str
     settings: Settings
     log: io.StringIO
+    health: int
     digest: str = ""
     run: RunName = NOBODY
     pod_uid: str = ""
@@ -117,14 +120,15 @@ def installed(kubeconfig: Path) -> Path:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def place(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place]:
-    """A broker that runs, in a namespace with accounts, a run and its Pod, and no grant."""
+    """A broker that runs with the chart's rights, in a namespace with accounts, a run and its Pod, and no grant."""
     folder = tmp_path_factory.mktemp("broker")
     name = f"broker-{uuid.uuid4().hex[:8]}"
     async with await KubeClient.connect(installed) as kube:
         await kube.create(NAMESPACES, {"metadata": {"name": name}})
+        account = await kubeconfig_of_the_broker(kube, name, installed, folder)
         settings = load_settings(
             {},
-            kubeconfig=installed,
+            kubeconfig=account,
             operator_namespace=name,
             gate_path=folder / "gate.db",
             broker_port=0,
@@ -137,13 +141,14 @@ async def place(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> As
         assert started in done, task
         ports = started.result()
         settings = settings.model_copy(update={"broker_url": f"https://localhost:{ports.https}"})
-        here = Place(kube, name, settings, log)
+        here = Place(kube, name, settings, log, ports.health)
         await furnish(here)
         yield here
         stop.set()
         await task
         await kube.delete(NAMESPACES, name)
         await kube.delete(CLASSES, name)
+        await take_away(kube, name)
 
 
 async def furnish(here: Place) -> None:
@@ -335,6 +340,15 @@ async def test_a_stop_closes_within_seconds_and_killing_stays_open_R9(place: Pla
         await eventually(closed, "nothing is signed for a stopped run")
         for op in ("kill", "ps"):
             assert (await client.sign(place.sign(op=op, tool=None, call="", fence=5))).dispatch
+
+
+async def test_the_watches_of_the_brokers_account_are_all_listed(place: Place) -> None:
+    async with httpx2.AsyncClient() as http:
+
+        async def ready() -> bool:
+            return (await http.get(f"http://localhost:{place.health}/readyz")).text == "ok\n"
+
+        await eventually(ready, "every watch has listed, with the chart's rights")
 
 
 async def test_nothing_secret_is_in_the_log_C31(place: Place) -> None:

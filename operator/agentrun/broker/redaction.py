@@ -82,16 +82,40 @@ class LibraryLogs(logging.Handler):
         self._logger.warning(self.format(record), logger=record.name, severity=record.levelname)
 
 
+class _Cleaning(logging.Filter):
+    """Rewrites a record before a handler of somebody else writes it."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        super().__init__()
+        self._redactor = redactor
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Keep every record, cleaned."""
+        record.msg, record.args = self._redactor.clean(record.getMessage()), ()
+        if record.exc_info:
+            record.exc_text = self._redactor.clean(logging.Formatter().formatException(record.exc_info))
+            record.exc_info = None
+        return True
+
+
 @contextlib.contextmanager
-def capture_libraries(logger: Any) -> Generator[None]:
-    """While the block runs, warnings of libraries leave this process redacted, unless somebody else takes them."""
-    root = logging.getLogger()
-    if root.handlers:
+def capture_others(logger: Any, redactor: Redactor) -> Generator[None]:
+    """While the block runs, whatever other parts and libraries log leaves this process redacted.
+
+    How the process has set up its logging stays: the redaction is put before what writes the lines.
+    """
+    with contextlib.ExitStack() as stack:
+        root = logging.getLogger()
+        if root.handlers:
+            cleaning = _Cleaning(redactor)
+            for present in root.handlers:
+                present.addFilter(cleaning)
+                stack.callback(present.removeFilter, cleaning)
+        else:
+            handler = LibraryLogs(logger)
+            root.addHandler(handler)
+            stack.callback(root.removeHandler, handler)
+        before: list[Any] = structlog.get_config()["processors"]
+        structlog.configure(processors=[*before[:-1], structlog.processors.format_exc_info, redactor, before[-1]])
+        stack.callback(structlog.configure, processors=before)
         yield
-        return
-    handler = LibraryLogs(logger)
-    root.addHandler(handler)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)

@@ -12,6 +12,7 @@ _STATUS = {
     ErrorClass.DENIED: 403,
     ErrorClass.NOT_FOUND: 404,
     ErrorClass.RUN_NOT_FOUND: 404,
+    ErrorClass.SANDBOX_LOST: 409,
     ErrorClass.STALE_FENCE: 409,
     ErrorClass.RUN_STOPPED: 409,
     ErrorClass.TOO_LARGE: 413,

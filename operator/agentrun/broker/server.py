@@ -20,7 +20,7 @@ from agentrun.broker.kube_reads import KubeReads
 from agentrun.broker.live_view import LiveView
 from agentrun.broker.metrics import Metrics, probes
 from agentrun.broker.model_calls import ModelCalls
-from agentrun.broker.redaction import Redactor, capture_libraries, json_logger
+from agentrun.broker.redaction import Redactor, capture_others, json_logger
 from agentrun.broker.refusal import Refused
 from agentrun.broker.service import Broker
 from agentrun.broker.serving import serving, tls_context
@@ -51,7 +51,7 @@ async def run_broker(
     redactor = Redactor()
     log = json_logger("broker", redactor, out)
     async with contextlib.AsyncExitStack() as stack:
-        stack.enter_context(capture_libraries(log))
+        stack.enter_context(capture_others(log, redactor))
         kube = await stack.enter_async_context(await KubeClient.connect(settings.kubeconfig))
         reads = KubeReads(kube, settings.operator_namespace)
         gate = await Gate.open(settings.gate_path)

@@ -342,7 +342,7 @@ def test_arguments_with_more_than_one_reading_are_refused_C17(arguments: bytes, 
 def test_what_the_harness_builds_is_what_the_gate_reads_C17(tool: str, raw: bytes) -> None:
     objects = world()
     spec = next(entry for entry in TEMPLATE["tools"] if entry["name"] == tool)
-    built = tool_request(Tool(spec), raw, 60)
+    built = tool_request(Tool(spec), raw, timeout_seconds=60, max_output_bytes=4096)
     change = {"op": built.op, "body": built.body, "body_digest": sha256_digest(built.body)}
     request = call(objects, tool, **change, arguments_digest=built.arguments_digest)
     assert decide(request, authority(objects), NOW).grant == GRANT_UID

@@ -5,10 +5,11 @@ import json
 import logging
 
 import pytest
+import structlog
 from tests.unit.broker.objects import Object
 
 from agentrun.broker.credentials import Credentials
-from agentrun.broker.redaction import LibraryLogs, Redactor, json_logger
+from agentrun.broker.redaction import LibraryLogs, Redactor, capture_others, json_logger
 from agentrun.broker.refusal import Refused
 from agentrun.core.errors import ErrorClass
 
@@ -49,6 +50,31 @@ def test_what_libraries_log_goes_through_the_same_redaction_C31(redactor: Redact
     library.removeHandler(handler)
     assert "CANARY" not in out.getvalue()
     assert json.loads(out.getvalue())["logger"] == "tests.library"
+
+
+def test_what_other_parts_log_is_redacted_however_the_process_logs_C31(
+    redactor: Redactor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, text = io.StringIO(), io.StringIO()
+    handler = logging.StreamHandler(text)
+    before = structlog.get_config()["processors"]
+    logging.getLogger().addHandler(handler)
+    try:
+        with capture_others(json_logger("broker", redactor, out), redactor):
+            structlog.get_logger().warning("watch_failed", error=f"bad header {BROKEN}")
+            try:
+                int(BROKEN)
+            except ValueError:
+                logging.getLogger("tests.library").exception("header %s", KEY)
+    finally:
+        logging.getLogger().removeHandler(handler)
+    assert structlog.get_config()["processors"] == before
+    assert handler.filters == []
+    printed = capsys.readouterr()
+    said = printed.out + printed.err + text.getvalue()
+    assert "watch_failed" in said
+    assert "invalid literal" in said
+    assert "CANARY" not in said
 
 
 def test_ordinary_words_and_numbers_stay_readable(redactor: Redactor) -> None:
