@@ -142,13 +142,15 @@ async def place(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> As
         ports = started.result()
         settings = settings.model_copy(update={"broker_url": f"https://localhost:{ports.https}"})
         here = Place(kube, name, settings, log, ports.health)
-        await furnish(here)
-        yield here
-        stop.set()
-        await task
-        await kube.delete(NAMESPACES, name)
+        try:
+            await furnish(here)
+            yield here
+        finally:
+            stop.set()
+            await task
+            await kube.delete(NAMESPACES, name)
+            await take_away(kube, name)
         await kube.delete(CLASSES, name)
-        await take_away(kube, name)
 
 
 async def furnish(here: Place) -> None:

@@ -66,4 +66,7 @@ async def serving(app: Starlette, host: str, port: int, tls: ssl.SSLContext | No
         yield listener.getsockname()[1]
     finally:
         server.should_exit = True
-        await task
+        try:
+            await task
+        finally:
+            listener.close()
