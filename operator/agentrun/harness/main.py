@@ -1,0 +1,42 @@
+"""`run_harness`: one worker wired to broker, sandboxes and the API server."""
+
+import asyncio
+from typing import Any
+
+from agentrun.broker.connect import broker_client
+from agentrun.harness.ports import Limits, PodIdentity, PodsUnavailable, World
+from agentrun.harness.worker import Worker
+from agentrun.journal.port import Journal
+from agentrun.kube import KubeClient, KubeError
+from agentrun.kube.resources import PODS
+from agentrun.settings import Settings
+from agentrun.tools.podip import PodIPSandbox
+
+Object = dict[str, Any]
+CONTAINER = "sandbox"
+
+
+class KubePods:
+    """Fresh reads of Pods at the API server."""
+
+    def __init__(self, kube: KubeClient) -> None:
+        self._kube = kube
+
+    async def identity(self, namespace: str, name: str) -> PodIdentity | None:
+        """None if there is no such Pod. Raises PodsUnavailable."""
+        try:
+            pod = await self._kube.find(PODS, name, namespace)
+        except KubeError as error:
+            raise PodsUnavailable(f"Pod {namespace}/{name} cannot be read: {error}") from error
+        if pod is None:
+            return None
+        status: Object = pod.get("status") or {}
+        containers = {state["name"]: state.get("containerID", "") for state in status.get("containerStatuses") or []}
+        return PodIdentity(pod["metadata"]["uid"], status.get("podIP", ""), containers.get(CONTAINER, ""))
+
+
+async def run_harness(settings: Settings, journal: Journal, stop: asyncio.Event, kube: KubeClient) -> None:
+    """Take runs under lease until `stop`; then hand over."""
+    limits = Limits(workers=settings.workers, lease=settings.lease_seconds, renew=settings.renew_seconds)
+    async with broker_client(settings, kube) as broker:
+        await Worker(World(journal, broker, PodIPSandbox(), KubePods(kube), limits)).run(stop)
