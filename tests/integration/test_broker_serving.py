@@ -10,13 +10,16 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from agentrun.broker.serving import serving
+from agentrun.broker.serving import CannotListen, serving
 
 BOUND = 20.0
 
 
 async def test_a_port_that_is_taken_is_an_error_not_an_exit() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(CannotListen, match=r"in use.*AGENTRUN_BROKER_PORT"),
+    ):
         async with serving(Starlette(), "127.0.0.1", taken.getsockname()[1]):
             pass
 

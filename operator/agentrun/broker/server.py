@@ -46,7 +46,7 @@ async def run_broker(
 ) -> None:
     """Serve until `stop` is set. `started` gets the ports; `out` (stderr) gets the log.
 
-    Raises GateUnusable, KeysUnusable, NoCluster, OSError (port taken): each says what to do.
+    Raises GateUnusable, KeysUnusable, NoCluster, CannotListen: each says what to do.
     """
     redactor = Redactor()
     log = json_logger("broker", redactor, out)

@@ -11,8 +11,14 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 
+from agentrun.core.errors import AgentrunError
+
 GRACE_SECONDS = 15
 KEEP_ALIVE_SECONDS = 75  # longer than any client of ours keeps an idle connection: the client closes first
+
+
+class CannotListen(AgentrunError):
+    """The port is taken or may not be bound; the message names it and the fix."""
 
 
 class _Server(uvicorn.Server):
@@ -35,11 +41,20 @@ def tls_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
     return context
 
 
+def _listener(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=1024, dualstack_ipv6=host == "::")
+    except OSError as error:
+        said = f"cannot listen on port {port}: {error.strerror or error}"
+        raise CannotListen(f"{said}; set AGENTRUN_BROKER_PORT and AGENTRUN_HEALTH_PORT to free ports") from None
+
+
 @contextlib.asynccontextmanager
 async def serving(app: Starlette, host: str, port: int, tls: ssl.SSLContext | None = None) -> AsyncGenerator[int]:
     """Serve while the block runs; gives the port. On leaving, requests in flight get 15 s to end.
 
-    Raises OSError if the port is taken.
+    Raises CannotListen.
     """
     config = uvicorn.Config(
         app,
@@ -54,14 +69,13 @@ async def serving(app: Starlette, host: str, port: int, tls: ssl.SSLContext | No
         ssl_context_factory=None if tls is None else lambda _config, _default: tls,
     )
     server = _Server(config)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.create_server((host, port), family=family, backlog=1024, dualstack_ipv6=host == "::")
+    listener = _listener(host, port)
     task = asyncio.create_task(server.serve([listener]))
     try:
         while not server.started:
             if task.done():
                 await task
-                raise OSError(f"nothing serves on {host}:{port}")
+                raise CannotListen(f"nothing serves on port {port}: the server ended while it started")
             await asyncio.sleep(0.01)
         yield listener.getsockname()[1]
     finally:
