@@ -21,9 +21,11 @@ Object = dict[str, Any]
 PORT = 7070
 USER = 65532
 ROOT = "/agentrun"
-PYTHON = [f"{ROOT}/lib/ld.so", "--library-path", f"{ROOT}/lib", f"{ROOT}/bin/python3", "-I", "-m"]
+FLAGS = ["-I", "-S", "-X", "utf8", "-m"]
+SERVER = [f"{ROOT}/lib/ld.so", "--library-path", f"{ROOT}/lib", f"{ROOT}/bin/python3", *FLAGS, "agentrun_sandbox"]
+GUARD = ["/lib/ld.so", "--library-path", "/lib", "/bin/python3", *FLAGS, "agentrun_sandbox.guard"]
 GIB = 1 << 30
-STATE_BYTES = 256 << 20
+STATE_BYTES = 64 << 20
 TMP_BYTES = 1 * GIB
 GRACE_SECONDS = 2
 DEAD_NODE_SECONDS = 30
@@ -145,28 +147,23 @@ def _dead_node() -> list[Object]:
 
 
 def _init_containers(wanted: SandboxWanted) -> list[Object]:
+    """The guard proves egress; where nodes have no image volumes it copies the tool server too."""
+    mounts: list[Object] = [] if wanted.image_volume else [{"name": "toolserver", "mountPath": ROOT}]
     guard = {
-        **_container("guard", wanted.tool_server_image, [*PYTHON, "agentrun_sandbox.guard"]),
+        **_container("guard", wanted.tool_server_image, GUARD),
+        "args": ["check"] if wanted.image_volume else ["check", "copy", ROOT],
         "env": _env(wanted),
-        "resources": _resources(100, 64 << 20, 16 << 20),
-        "volumeMounts": [],
+        "resources": _resources(100, 64 << 20, 64 << 20),
+        "volumeMounts": mounts,
     }
-    if wanted.image_volume:
-        return [guard]
-    copy = {
-        **_container("tool-server", wanted.tool_server_image, [*PYTHON, "agentrun_sandbox.guard", "copy", "/copy"]),
-        "env": [],
-        "resources": _resources(100, 64 << 20, 16 << 20),
-        "volumeMounts": [{"name": "toolserver", "mountPath": "/copy"}],
-    }
-    return [copy, guard]
+    return [guard]
 
 
 def _sandbox(wanted: SandboxWanted) -> Object:
     limits = wanted.sandbox.get("resources") or {}
     cpu, memory = limits.get("cpuMillis", 1000), limits.get("memoryBytes", GIB)
     return {
-        **_container("sandbox", wanted.sandbox["image"], [*PYTHON, "agentrun_sandbox"]),
+        **_container("sandbox", wanted.sandbox["image"], SERVER),
         "env": _env(wanted),
         "workingDir": "/workspace",
         "ports": [{"name": "tools", "containerPort": PORT}],
@@ -207,11 +204,10 @@ def _env(wanted: SandboxWanted) -> list[Object]:
         "v": 1,
         "run": wanted.run_uid,
         "keys": [msgspec.to_builtins(key) for key in wanted.keys],
-        "limits": {"processes": limits.get("processes", 256), "memoryBytes": limits.get("memoryBytes", GIB)},
+        "limits": {"memoryBytes": limits.get("memoryBytes", GIB), "workspaceBytes": _workspace_bytes(wanted)},
         "guard": msgspec.to_builtins(wanted.guard),
         "workspace": "/workspace",
         "state": "/agentrun-state",
-        "port": PORT,
     }
     return [
         {"name": "AGENTRUN_SANDBOX", "value": msgspec.json.encode(settings).decode()},
@@ -230,10 +226,14 @@ def _volumes(wanted: SandboxWanted) -> list[Object]:
     copied: Object = {"emptyDir": {"sizeLimit": str(STATE_BYTES)}}
     return [
         {"name": "toolserver", **(image if wanted.image_volume else copied)},
-        {"name": "workspace", "emptyDir": {"sizeLimit": str(wanted.sandbox.get("workspaceBytes", GIB))}},
-        {"name": "state", "emptyDir": {"sizeLimit": str(STATE_BYTES)}},
+        {"name": "workspace", "emptyDir": {"sizeLimit": str(_workspace_bytes(wanted))}},
+        {"name": "state", "emptyDir": {"sizeLimit": str(_workspace_bytes(wanted) + STATE_BYTES)}},
         {"name": "tmp", "emptyDir": {"sizeLimit": str(TMP_BYTES)}},
     ]
+
+
+def _workspace_bytes(wanted: SandboxWanted) -> int:
+    return int(wanted.sandbox.get("workspaceBytes", GIB))
 
 
 def public_keys(keys: list[Object]) -> tuple[PublicKey, ...]:
