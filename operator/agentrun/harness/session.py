@@ -16,6 +16,7 @@ from agentrun.harness.effects import perform
 from agentrun.harness.effects.abandon import abandon
 from agentrun.harness.facts import Blobs, RunFacts, load_facts
 from agentrun.harness.ports import World
+from agentrun.harness.tasks import end
 from agentrun.journal.port import FenceLost, Lease
 from agentrun.journal.runlog import RunLog
 
@@ -150,9 +151,7 @@ class RunSession:
                 running.task = asyncio.create_task(abandon(running.attempt, running.task, stop.mode))
 
     async def _cancel(self, runnings: Sequence[Running]) -> None:
-        for running in runnings:
-            running.task.cancel()
-        await asyncio.gather(*(running.task for running in runnings), return_exceptions=True)
+        await end(running.task for running in runnings)
 
     async def _collect(self) -> None:
         done = [key for key, running in self._running.items() if running.task.done()]

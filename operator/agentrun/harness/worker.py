@@ -9,6 +9,7 @@ from agentrun.core.errors import AgentrunError
 from agentrun.harness.attempt import Superseded
 from agentrun.harness.ports import World
 from agentrun.harness.session import RunSession
+from agentrun.harness.tasks import end
 from agentrun.journal.port import FenceLost, JournalUnavailable, Lease
 
 WATCH_PAUSE = 0.05  # at most so often is asked what changed
@@ -49,10 +50,7 @@ class Worker:
                 waker.cancel()
             await self._drain()
         finally:
-            stopped.cancel()
-            for keeper in keepers:
-                keeper.cancel()
-            await asyncio.gather(*keepers, return_exceptions=True)
+            await end([*keepers, stopped])
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -141,8 +139,7 @@ class Worker:
 
     async def _let_go(self, held: _Held) -> None:
         """End a session without a word to the journal."""
-        held.task.cancel()
-        await asyncio.gather(held.task, return_exceptions=True)
+        await end([held.task])
 
     # --- watching --------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,6 @@
 """Ending a live attempt because the run is stopped: the request reaches the sandbox, then it is recorded (R9, C12)."""
 
 import asyncio
-import contextlib
 
 import msgspec
 import structlog
@@ -11,6 +10,7 @@ from agentrun.core.errors import AgentrunError
 from agentrun.core.events import StepAbandoned
 from agentrun.harness.attempt import Attempt, Result
 from agentrun.harness.effects.exchange import Call, endpoint_of, sign
+from agentrun.harness.tasks import end
 
 KILL_SECONDS = 2.0
 _log = structlog.get_logger()
@@ -21,9 +21,9 @@ async def abandon(attempt: Attempt, task: asyncio.Task[Result], mode: str) -> Re
     if attempt.step.kind != "model":
         await _kill(attempt)
         await asyncio.wait({task}, timeout=0.1)
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        return await task
+    await end([task])
+    if not task.cancelled():
+        return task.result()
     return Result((StepAbandoned(attempt.step.id, attempt.step.attempt, mode),))
 
 
