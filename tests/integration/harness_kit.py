@@ -187,7 +187,7 @@ class Sandboxes:
         for name in list(self.pods):
             await self.delete(name)
 
-    async def identity(self, namespace: str, name: str) -> PodIdentity | None:
+    async def identity(self, namespace: str, name: str) -> PodIdentity | None:  # noqa: ARG002
         """As the harness's port asks for it."""
         if self.unavailable:
             self.unavailable -= 1
@@ -235,11 +235,11 @@ class Cluster:
         self.objects[kind.value, name] = {"metadata": meta, **members}
         return self.objects[kind.value, name]
 
-    async def get(self, kind: Kind, namespace: str, name: str, *, fresh: bool) -> Object | None:
+    async def get(self, kind: Kind, namespace: str, name: str, *, fresh: bool) -> Object | None:  # noqa: ARG002
         """View.get"""
         return self.sandboxes.object(name) if kind is Kind.POD else self.objects.get((kind.value, name))
 
-    async def list(self, kind: Kind, namespace: str, *, fresh: bool) -> tuple[Object, ...]:
+    async def list(self, kind: Kind, namespace: str, *, fresh: bool) -> tuple[Object, ...]:  # noqa: ARG002
         """View.list"""
         return tuple(found for (which, _), found in self.objects.items() if which == kind.value)
 
@@ -406,7 +406,7 @@ LIMITS = Limits(workers=10, lease=3.0, renew=0.5, poll=0.2, grace=5.0)
 @asynccontextmanager
 async def kit(folder: Path, *, operate: bool = True, limits: Limits = LIMITS) -> AsyncIterator[Kit]:
     """All of it on one folder, ended afterwards."""
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240
     async with AsyncExitStack() as stack:
         keys = new_keys(datetime.now(UTC))
         sandboxes = Sandboxes(folder / "pods", keys)

@@ -31,7 +31,8 @@ class KubePods:
         if pod is None:
             return None
         status: Object = pod.get("status") or {}
-        containers = {state["name"]: state.get("containerID", "") for state in status.get("containerStatuses") or []}
+        states: list[Object] = status.get("containerStatuses") or []
+        containers = {str(state["name"]): str(state.get("containerID", "")) for state in states}
         return PodIdentity(pod["metadata"]["uid"], status.get("podIP", ""), containers.get(CONTAINER, ""))
 
 

@@ -1,4 +1,4 @@
-"""The part of HTTP/1.1 (RFC 9112) that a sandbox's tool server speaks, read from an untrusted peer in bounded memory."""
+"""The part of HTTP/1.1 (RFC 9112) that a tool server speaks, read from an untrusted peer in bounded memory."""
 
 import asyncio
 from collections.abc import Mapping
