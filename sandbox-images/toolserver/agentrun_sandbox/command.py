@@ -1,6 +1,8 @@
 """One command: started without a shell, drained in bounded memory, ended with everything it left behind."""
 
+import errno
 import os
+import resource
 import select
 import signal
 import time
@@ -60,11 +62,20 @@ class Ended:
 class Command:
     """Runs in a process of its own that is a subreaper and has no other children."""
 
-    def __init__(self, argv: "list[str]", cwd_fd: int, environment: "dict[str, str]", keep: int, stdin_fd: int) -> None:
+    def __init__(
+        self,
+        argv: "list[str]",
+        cwd_fd: int,
+        environment: "dict[str, str]",
+        keep: int,
+        stdin_fd: int,
+        processes: int = 0,
+    ) -> None:
         self._argv = argv
         self._cwd_fd = cwd_fd
         self._environment = environment
         self._stdin_fd = stdin_fd
+        self._processes = processes
         self.stdout = Output(keep)
         self.stderr = Output(keep)
         self._pipes: dict[int, Output] = {}
@@ -120,9 +131,13 @@ class Command:
             for target, fd in enumerate((self._stdin_fd, out, err)):
                 os.dup2(fd, target, inheritable=True)
             os.closerange(3, failure)
+            if self._processes:
+                resource.setrlimit(resource.RLIMIT_NPROC, (self._processes, self._processes))
             _exec(self._argv, self._environment)
         except OSError as error:
             code = error.errno or 1
+        except ValueError:
+            code = errno.EPERM  # the process limit is above a hard one
         finally:
             os.write(failure, str(code or 1).encode())
             os._exit(127)

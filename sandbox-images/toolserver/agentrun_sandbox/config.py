@@ -12,6 +12,7 @@ DEFAULT_LIMITS = {
     "fileBytes": 10 << 20,
     "workspaceBytes": 1 << 30,
     "memoryBytes": 0,
+    "processes": 0,
 }
 
 
@@ -20,9 +21,13 @@ class ConfigError(Exception):
 
 
 class Limits:
-    """Upper bounds of a step: bytes and seconds. `memory_bytes` is only told in messages (0: unknown)."""
+    """Upper bounds of a step: bytes and seconds. `memory_bytes` is only told in messages (0: unknown).
 
-    __slots__ = ("file_bytes", "memory_bytes", "output_bytes", "step_seconds", "workspace_bytes")
+    `processes` (0: no limit of ours) is set for commands where the Pod has a user namespace of its own: elsewhere the
+    kernel counts per UID on the whole node, and another Pod's processes would make this one's fork fail.
+    """
+
+    __slots__ = ("file_bytes", "memory_bytes", "output_bytes", "processes", "step_seconds", "workspace_bytes")
 
     def __init__(self, given: "dict[str, object]") -> None:
         unknown = set(given) - set(DEFAULT_LIMITS)
@@ -33,11 +38,12 @@ class Limits:
         self.file_bytes = _positive(given, "fileBytes")
         self.workspace_bytes = _positive(given, "workspaceBytes")
         self.memory_bytes = _positive(given, "memoryBytes")
+        self.processes = _positive(given, "processes")
 
 
 def _positive(given: "dict[str, object]", name: str) -> int:
     value = given.get(name, DEFAULT_LIMITS[name])
-    if type(value) is not int or value < 0 or (value == 0 and name != "memoryBytes"):
+    if type(value) is not int or value < 0 or (value == 0 and DEFAULT_LIMITS[name] != 0):
         raise ConfigError(f"limits.{name} must be a positive integer, not {value!r}")
     return value
 

@@ -12,7 +12,7 @@ from agentrun_sandbox.environment import command_environment
 from agentrun_sandbox.errors import StepError
 from agentrun_sandbox.ops.context import Context
 from agentrun_sandbox.paths import Place
-from agentrun_sandbox.proc import become_subreaper
+from agentrun_sandbox.proc import become_subreaper, read_file
 
 
 def run(context: Context) -> "dict[str, object]":
@@ -54,7 +54,7 @@ def _execute(context: Context, arguments: Arguments, argv: "list[str]", stdin: i
     context.body.done()
     become_subreaper()
     environment = command_environment(dict(os.environ), context.workspace_path, extra)
-    command = Command(argv, cwd, environment, keep, stdin)
+    command = Command(argv, cwd, environment, keep, stdin, own_process_limit(context.limits.processes))
     kills_before, begun = cgroup.oom_kills(), time.monotonic()
     ended = command.run(seconds)
     result = _told(ended, command, keep)
@@ -110,6 +110,12 @@ def _raise_typed(
         told = f"of {limit} bytes" if limit else "of the sandbox"
         result["limitBytes"] = limit or None
         raise StepError("OOMKilled", f"the kernel ended the command, or a part of it: the memory limit {told}", result)
+
+
+def own_process_limit(wanted: int) -> int:
+    """The limit, if this user namespace is the Pod's own; 0 where the node's processes are counted with it."""
+    ids = read_file("/proc/self/uid_map").split()
+    return wanted if ids[1:2] != [b"0"] else 0
 
 
 def _signal_name(number: int) -> str:
