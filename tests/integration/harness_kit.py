@@ -7,7 +7,8 @@ import io
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -60,6 +61,14 @@ HARNESS = "system:serviceaccount:agentrun-system:agentrun-harness"
 TOKEN = "token-of-the-harness"
 BOUND = 60.0
 Object = dict[str, Any]
+
+
+async def eventually(holds: Callable[[], bool], what: str, seconds: float = BOUND) -> None:
+    """Poll until it holds; fails naming what did not come about."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, f"not within {seconds:.0f} s: {what}"
+        await asyncio.sleep(0.02)
 
 
 # --- what a run is made of -----------------------------------------------------------------------------------------
@@ -351,7 +360,7 @@ class Kit:
         self.cluster.objects[Kind.RUN.value, state.name]["spec"]["stop"] = {"mode": mode}
         await self.accept(run, StopRequested(mode, Actor("bob")), f"spec/2/stop-{mode}")
 
-    async def until(self, run: str, holds: Any, what: str) -> State:
+    async def until(self, run: str, holds: Callable[[State], bool], what: str) -> State:
         """Wait until the state is so, at most a minute."""
         async with asyncio.timeout(BOUND):
             while True:

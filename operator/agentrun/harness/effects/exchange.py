@@ -45,6 +45,7 @@ class Call:
     body: bytes
     tool: str | None = None
     arguments_digest: str = ""
+    step: str = ""  # another id than the attempt's: what is said about a step is not the step itself
 
     @property
     def judged(self) -> bool:
@@ -106,7 +107,7 @@ async def sign(attempt: Attempt, pod: Pod, call: Call) -> SignAnswer:
         SignCall(
             run=attempt.run,
             fence=attempt.fence,
-            step=step.id,
+            step=call.step or step.id,
             attempt=step.attempt,
             template_digest=attempt.facts.template_digest,
             op=call.op,
