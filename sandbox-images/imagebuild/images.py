@@ -47,9 +47,9 @@ class Built:
     archive: Path
 
 
-def _image(repository: str, key: str, layers: list[Path], **settings: Any) -> Built:
-    """Pack the layers, once per key."""
-    name = f"{PREFIX}/{repository}:{key}"
+def _image(repository: str, key: str, layers: list[Path], *, tag: str = "", **settings: Any) -> Built:
+    """Pack the layers, once per key; images that manifests name have a fixed tag."""
+    name = f"{PREFIX}/{repository}:{tag or key}"
 
     def pack(out: Path) -> str:
         return pack_oci(layers, out, name=name, user=USER, **settings)
@@ -73,7 +73,7 @@ def reference() -> Built:
     """A work image for Python: python3, pip, pytest, git and the usual tools, for any UID."""
     key = cache.digest_of([*REFERENCE_PACKAGES, *REFERENCE_ENV], [Path(debian.__file__)])
     tree = cache.folder("reference", key, _make_reference)
-    return _image("reference", key, [tree], cmd=["python3"], env=REFERENCE_ENV, workdir="/workspace")
+    return _image("reference", key, [tree], tag="1", cmd=["python3"], env=REFERENCE_ENV, workdir="/workspace")
 
 
 def _make_reference(out: Path) -> None:
@@ -88,7 +88,7 @@ def noshell() -> Built:
     source = HERE / "noshell" / "main.c"
     key = cache.digest_of([_libc()], [source])
     tree = cache.folder("noshell", key, lambda out: _run("gcc", "-static", "-Os", "-s", "-o", out / "hello", source))
-    return _image("noshell", key, [tree], entrypoint=["/hello"])
+    return _image("noshell", key, [tree], tag="1", entrypoint=["/hello"])
 
 
 def product() -> Built:

@@ -11,7 +11,7 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.cluster.config import nodes
+from tests.cluster.config import nodes, state_dir
 from tests.cluster.shell import run
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -118,8 +118,20 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.cluster load", description="Import OCI archives.")
     parser.add_argument("archive", nargs="+", type=Path)
     for archive in parser.parse_args(arguments).archive:
-        load_image(archive)
+        load_once(archive)
     return 0
+
+
+def load_once(archive: Path, cluster: str = "default") -> None:
+    """Import it, unless this very file was imported into this very cluster before."""
+    known = state_dir(cluster) / "loaded"  # goes with the cluster
+    stat = archive.stat()
+    mark = f"{archive.resolve()} {stat.st_mtime_ns} {stat.st_size}"
+    if known.exists() and mark in known.read_text().splitlines():
+        return
+    load_image(archive, cluster)
+    with known.open("a") as file:
+        file.write(mark + "\n")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ def start(cluster: str, name: str, argv: list[str], netns: str | None = None, en
         process = subprocess.Popen(
             [*prefix, *argv], stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment, start_new_session=True
         )  # fmt: skip
+    process.returncode = 0  # it outlives us on purpose: nobody waits for it, and Python need not warn of that
     _remember(cluster, name, process.pid, argv, netns)
     return process.pid
 
