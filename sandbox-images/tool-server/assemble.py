@@ -87,6 +87,8 @@ def assemble(package_folder: Path, out: Path) -> None:
         shutil.copy(path.resolve(), out / "lib" / name)
         (out / "lib" / name).chmod(0o755)
     (out / "agentrun").symlink_to(".")
+    # The interpreter looks for its library from its own place upwards and gives up at the root; /usr is its last guess.
+    (out / "usr").symlink_to(".")
     _compile(library)
 
 

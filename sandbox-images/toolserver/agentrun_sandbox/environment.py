@@ -13,7 +13,7 @@ def command_environment(given: "dict[str, str]", workspace: str, extra: "dict[st
     result.setdefault("PATH", DEFAULT_PATH)
     temporary = _writable(result.get("TMPDIR", ""), "/tmp", os.path.join(workspace, ".tmp"))  # noqa: S108
     result["TMPDIR"] = temporary
-    result["HOME"] = _writable(result.get("HOME", ""), os.path.join(temporary, "home"))
+    result["HOME"] = _writable(result.get("HOME", ""), os.path.join(temporary, f"home-{os.getuid()}"))
     if "GIT_CONFIG_COUNT" not in result:  # the kubelet made the folder, so its owner is another: git would refuse it
         result |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": workspace}
     return result | extra
