@@ -253,9 +253,18 @@ class Cluster:
         return tuple(found for (which, _), found in self.objects.items() if which == kind.value)
 
 
+@dataclass(frozen=True)
+class RunningBroker:
+    """Where a broker is, and a client of it."""
+
+    client: BrokerClient
+    url: str
+    ca: str
+
+
 @asynccontextmanager
-async def broker(cluster: Cluster, gate_path: Path, keys: Keys) -> AsyncIterator[BrokerClient]:
-    """The real broker over HTTPS, and a client of it."""
+async def broker(cluster: Cluster, gate_path: Path, keys: Keys) -> AsyncIterator[RunningBroker]:
+    """The real broker over HTTPS."""
     redactor = Redactor()
 
     async def no_secret(_name: str) -> None:
@@ -269,9 +278,9 @@ async def broker(cluster: Cluster, gate_path: Path, keys: Keys) -> AsyncIterator
     api = Api(service, Callers(review, "agentrun-system"), json_logger("broker", redactor, io.StringIO()), Metrics())
     tls = tls_context(*server_certificate(keys, ("127.0.0.1",), datetime.now(UTC)))
     async with serving(api.application(), "127.0.0.1", 0, tls) as port:
-        ca, token = fixed_text(keys.ca_pem), fixed_text(TOKEN)
-        async with BrokerClient(f"https://127.0.0.1:{port}", ca=ca, token=token) as client:
-            yield client
+        url, ca, token = f"https://127.0.0.1:{port}", fixed_text(keys.ca_pem), fixed_text(TOKEN)
+        async with BrokerClient(url, ca=ca, token=token) as client:
+            yield RunningBroker(client, url, keys.ca_pem)
     await models.close()
     await gate.close()
 
@@ -421,10 +430,10 @@ async def kit(folder: Path, *, operate: bool = True, limits: Limits = LIMITS) ->
         sandboxes = Sandboxes(folder / "pods", keys)
         stack.push_async_callback(sandboxes.close)
         cluster = Cluster(sandboxes)
-        client = await stack.enter_async_context(broker(cluster, folder / "gate.db", keys))
+        served = await stack.enter_async_context(broker(cluster, folder / "gate.db", keys))
         journal = await open_journal(f"sqlite:///{folder}/journal.db")
         stack.push_async_callback(journal.close)
-        made = Kit(journal, cluster, sandboxes, World(journal, client, sandboxes, sandboxes, limits))
+        made = Kit(journal, cluster, sandboxes, World(journal, served.client, sandboxes, sandboxes, limits))
         if operate:
             stack.push_async_callback(_ended, asyncio.create_task(made.operate()))
         yield made
