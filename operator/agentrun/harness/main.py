@@ -8,9 +8,12 @@ from agentrun.harness.ports import Limits, PodIdentity, PodsUnavailable, World
 from agentrun.harness.worker import Worker
 from agentrun.journal.port import Journal
 from agentrun.kube import KubeClient, KubeError
+from agentrun.kube.access import ACCOUNT
 from agentrun.kube.resources import PODS
 from agentrun.settings import Settings
 from agentrun.tools.podip import PodIPSandbox
+from agentrun.tools.portforward import PortForwardSandbox
+from agentrun.tools.sandbox import SandboxPort
 
 Object = dict[str, Any]
 CONTAINER = "sandbox"
@@ -36,8 +39,13 @@ class KubePods:
         return PodIdentity(pod["metadata"]["uid"], status.get("podIP", ""), containers.get(CONTAINER, ""))
 
 
+def sandbox_port(kube: KubeClient) -> SandboxPort:
+    """Straight to the Pod from inside the cluster, through the API server from anywhere else."""
+    return PodIPSandbox() if (ACCOUNT / "token").exists() else PortForwardSandbox(kube.access)
+
+
 async def run_harness(settings: Settings, journal: Journal, stop: asyncio.Event, kube: KubeClient) -> None:
     """Take runs under lease until `stop`; then hand over."""
     limits = Limits(workers=settings.workers, lease=settings.lease_seconds, renew=settings.renew_seconds)
     async with broker_client(settings, kube) as broker:
-        await Worker(World(journal, broker, PodIPSandbox(), KubePods(kube), limits)).run(stop)
+        await Worker(World(journal, broker, sandbox_port(kube), KubePods(kube), limits)).run(stop)
