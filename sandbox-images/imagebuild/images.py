@@ -54,7 +54,7 @@ def _image(repository: str, key: str, layers: list[Path], *, tag: str = "", **se
     def pack(out: Path) -> str:
         return pack_oci(layers, out, name=name, user=USER, **settings)
 
-    archive, digest = cache.archive(repository, key, pack)
+    archive, digest = cache.archive(repository, f"{key}-{tag}" if tag else key, pack)  # the name is in the bytes
     return Built(name, digest, archive)
 
 

@@ -7,7 +7,8 @@ from agentrun.api.markers import RULES, rule
 from agentrun.api.structural import structural_schema
 
 Manifest = dict[str, Any]
-CATEGORIES = ["agentrun"]
+# Not `agentrun`: kubectl would take the category for the resource of that name.
+CATEGORIES = ["agentrun-dev"]
 _ROOT = rule("has(self.spec)", "spec is required and cannot be removed")
 
 
