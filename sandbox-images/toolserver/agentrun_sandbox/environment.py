@@ -3,8 +3,17 @@
 import os
 
 from agentrun_sandbox.config import OWN_VARIABLES
+from agentrun_sandbox.proc import read_file
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def image_environment() -> "dict[str, str]":
+    """What the container was started with; the interpreter has added a locale to its own copy since (PEP 538)."""
+    raw = read_file("/proc/self/environ")
+    pairs = (item.partition(b"=") for item in raw.split(b"\0") if b"=" in item)
+    found = {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+    return found or dict(os.environ)
 
 
 def command_environment(given: "dict[str, str]", workspace: str, extra: "dict[str, str]") -> "dict[str, str]":

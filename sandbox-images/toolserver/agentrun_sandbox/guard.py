@@ -22,7 +22,7 @@ NODE_PORT = 10250  # the kubelet's
 TOLERABLE = ("NodeIP", "APIServer")
 APART_SECONDS = 0.2
 CONNECT_SECONDS = 0.5  # an answer inside a cluster takes milliseconds; a dropped packet never answers
-AGAIN_SECONDS = 0.1
+AGAIN_SECONDS = (0.1, 1.0)  # first and longest pause while a target is open: a thousand Pods must not flood it
 PATIENCE_SECONDS = 15.0
 TERMINATION_LOG = "/dev/termination-log"
 MAX_MESSAGE_BYTES = 4095
@@ -42,6 +42,7 @@ class Target:
         self.tries = 0
         self.open = False
         self.next_try = 0.0
+        self.pause = AGAIN_SECONDS[0]
         self.began = 0.0
         self.sock: socket.socket | None = None
 
@@ -68,7 +69,11 @@ class Target:
         self.tries += 1
         self.open = connected
         self.failures = 0 if connected else self.failures + 1
-        self.next_try = max(now, self.began + APART_SECONDS) if not connected else now + AGAIN_SECONDS
+        if connected:
+            self.next_try = now + self.pause
+            self.pause = min(2 * self.pause, AGAIN_SECONDS[1])
+        else:
+            self.next_try = max(now, self.began + APART_SECONDS)
 
 
 def parse_target(text: str) -> "tuple[socket.AddressFamily, tuple[str, int]]":

@@ -8,10 +8,11 @@ import tarfile
 from agentrun_sandbox.encoding import base64_encode, shown
 from agentrun_sandbox.errors import StepError
 from agentrun_sandbox.ops.context import Context
-from agentrun_sandbox.ops.put import CHUNK_BYTES, MAX_CHUNKS, stays_inside
+from agentrun_sandbox.ops.put import MAX_CHUNKS, stays_inside
 from agentrun_sandbox.ops.tree import walk_all
 from agentrun_sandbox.paths import FILE_FLAGS
 from agentrun_sandbox.sodium import SHA256
+from agentrun_sandbox.spool import CHUNK_BYTES
 
 MAX_SKIPPED_TOLD = 32
 
@@ -43,8 +44,12 @@ class _Snapshot:
         for name in os.listdir(self._folder):
             os.unlink(os.path.join(self._folder, name))
         partial = self._path + ".partial"
-        with open(partial, "wb") as file:
-            skipped = pack(context.workspace.fd, file, context.limits.workspace_bytes)
+        try:
+            with open(partial, "wb") as file:
+                skipped = pack(context.workspace.fd, file, context.limits.workspace_bytes)
+        except BaseException:
+            os.unlink(partial)  # room for the next one
+            raise
         _note(self._path + ".note", partial, skipped)
         os.replace(partial, self._path)
 

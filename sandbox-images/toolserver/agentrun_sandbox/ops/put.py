@@ -7,9 +7,8 @@ from agentrun_sandbox.encoding import base64_decode, shown
 from agentrun_sandbox.errors import StepError
 from agentrun_sandbox.ops.context import Context
 from agentrun_sandbox.paths import FOLDER_FLAGS, Place, Workspace
-from agentrun_sandbox.sodium import SHA256
+from agentrun_sandbox.spool import CHUNK_BYTES, Spool
 
-CHUNK_BYTES = 1 << 20
 MAX_CHUNKS = 1 << 16
 MAX_ENTRIES = 200_000
 
@@ -32,88 +31,58 @@ def put(context: Context, step: str) -> "dict[str, object]":
         raise StepError("InvalidArguments", f"index must be below count, count the number of {CHUNK_BYTES}-byte chunks")
     if len(data) != min(CHUNK_BYTES, size - index * CHUNK_BYTES):
         raise StepError("InvalidArguments", f"every chunk but the last has {CHUNK_BYTES} bytes")
-    spool = _Spool(context.state, step, digest, count)
+    spool = Spool(context.state, step, digest, count)
+    done = spool.result()
+    if done is not None:
+        return done
     spool.keep(index, data)
     missing = spool.missing()
     if missing:
         return {"complete": False, "missing": missing[:64]}
-    return {"complete": True, **_unpack(spool, size, context)}
+    return _unpack(spool, size, context)
 
 
-class _Spool:
-    """Chunks on disk, so that a restarted container goes on with what it has."""
-
-    def __init__(self, state: str, step: str, digest: str, count: int) -> None:
-        name = (step + "-" + digest.removeprefix("sha256:")[:16]).replace("/", "_")
-        self.digest = digest
-        self.count = count
-        self.folder = os.path.join(state, "put", name)
-        os.makedirs(self.folder, exist_ok=True)
-
-    def keep(self, index: int, data: bytes) -> None:
-        path = self.path(index)
-        with open(path + ".partial", "wb") as file:
-            file.write(data)
-        os.replace(path + ".partial", path)
-
-    def path(self, index: int) -> str:
-        return os.path.join(self.folder, str(index))
-
-    def missing(self) -> "list[int]":
-        there = set(os.listdir(self.folder))
-        return [index for index in range(self.count) if str(index) not in there]
-
-    def join(self) -> str:
-        """One file of all chunks; returns its path. Raises StepError (DigestMismatch)."""
-        total, whole = SHA256(), self.path(-1)
-        with open(whole, "wb") as out:
-            for index in range(self.count):
-                with open(self.path(index), "rb") as file:
-                    data = file.read()
-                total.update(data)
-                out.write(data)
-                os.unlink(self.path(index))
-        found = total.digest()
-        if found != self.digest:
-            self.clear()
-            raise StepError("DigestMismatch", f"the chunks together are {found}, not {self.digest}")
-        return whole
-
-    def clear(self) -> None:
-        for name in os.listdir(self.folder):
-            os.unlink(os.path.join(self.folder, name))
-        os.rmdir(self.folder)
-
-
-def _unpack(spool: _Spool, size: int, context: Context) -> "dict[str, object]":
-    whole = spool.join()
+def _unpack(spool: Spool, size: int, context: Context) -> "dict[str, object]":
+    found = spool.digest()
+    if found != spool.announced:
+        spool.clear()
+        raise StepError("DigestMismatch", f"the chunks together are {found}, not {spool.announced}")
     try:
-        with tarfile.open(whole, "r:", encoding="utf-8", errors="surrogateescape") as tar:
+        with tarfile.open(fileobj=spool.joined(size), mode="r:", encoding="utf-8", errors="surrogateescape") as tar:
             members = checked(tar, context.limits.workspace_bytes)
             written = sum(_extract(tar, member, context.workspace) for member in members)
     except (tarfile.TarError, EOFError) as error:
-        raise StepError("InvalidArguments", f"the chunks together are no tar: {error}") from None
-    finally:
         spool.clear()
-    return {"entries": len(members), "contentBytes": written, "sizeBytes": size}
+        raise StepError("InvalidArguments", f"the chunks together are no tar: {error}") from None
+    except StepError:
+        spool.clear()
+        raise
+    return spool.finish({"complete": True, "entries": len(members), "contentBytes": written, "sizeBytes": size})
 
 
 def checked(tar: tarfile.TarFile, most: int) -> "list[tarfile.TarInfo]":
     """The entries, all of them acceptable. Raises StepError: PathEscape, TooLarge, InvalidArguments."""
-    members: list[tarfile.TarInfo] = []
-    seen: set[str] = set()
+    members: dict[str, tarfile.TarInfo] = {}
     total = 0
     for member in tar:
         _check_name(member)
         name = member.name.rstrip("/")
-        if name in seen:
+        if name in members:
             raise StepError("InvalidArguments", f"{_told(member)} is twice in the tar")
-        seen.add(name)
+        members[name] = member
         total += member.size
-        if len(seen) > MAX_ENTRIES or total > most:
+        if len(members) > MAX_ENTRIES or total > most:
             raise StepError("TooLarge", f"more than {MAX_ENTRIES} entries or {most} bytes")
-        members.append(member)
-    return members
+    for name, member in members.items():
+        _check_parents(name, member, members)
+    return list(members.values())
+
+
+def _check_parents(name: str, member: tarfile.TarInfo, members: "dict[str, tarfile.TarInfo]") -> None:
+    while "/" in name:
+        name = name.rpartition("/")[0]
+        if name in members and not members[name].isdir():
+            raise StepError("InvalidArguments", f"{_told(member)} lies below {name}, which the tar says is no folder")
 
 
 def _check_name(member: tarfile.TarInfo) -> None:

@@ -8,7 +8,7 @@ from agentrun_sandbox import cgroup
 from agentrun_sandbox.arguments import Arguments, raw_member
 from agentrun_sandbox.command import Command, Ended, Output
 from agentrun_sandbox.encoding import put_bytes
-from agentrun_sandbox.environment import command_environment
+from agentrun_sandbox.environment import command_environment, image_environment
 from agentrun_sandbox.errors import StepError
 from agentrun_sandbox.ops.context import Context
 from agentrun_sandbox.paths import Place
@@ -53,7 +53,7 @@ def _execute(context: Context, arguments: Arguments, argv: "list[str]", stdin: i
     arguments.done()
     context.body.done()
     become_subreaper()
-    environment = command_environment(dict(os.environ), context.workspace_path, extra)
+    environment = command_environment(image_environment(), context.workspace_path, extra)
     command = Command(argv, cwd, environment, keep, stdin, own_process_limit(context.limits.processes))
     kills_before, begun = cgroup.oom_kills(), time.monotonic()
     ended = command.run(seconds)
