@@ -17,6 +17,7 @@ from agentrun.tools.sandbox import HEADER, PORT, SandboxAnswer, SandboxEndpoint,
 PROTOCOL = "v4.channel.k8s.io"
 FRAME_BYTES = 256 * 1024
 MESSAGE_BYTES = 16 * 1024 * 1024
+CLOSE_SECONDS = 2.0
 _DATA, _ERROR = 0, 1
 _PAUSES = (0.1, 0.2, 0.5, 1.0, 1.0, 2.0)
 
@@ -71,18 +72,34 @@ class PortForwardSandbox:
         path = f"/api/v1/namespaces/{endpoint.namespace}/pods/{endpoint.pod_name}/portforward?ports={self._port}"
         token = access.token()
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        async with (
-            aiohttp.ClientSession(trust_env=False) as session,
-            session.ws_connect(
-                access.server + path,
-                protocols=(PROTOCOL,),
-                ssl=access.tls,
-                proxy=access.proxy,
-                headers=headers,
-                max_msg_size=MESSAGE_BYTES,
-            ) as socket,
-        ):
-            yield socket
+        closed: asyncio.Future[None] | None = None
+        try:
+            async with (
+                aiohttp.ClientSession(trust_env=False, ws_response_class=_Socket) as session,
+                session.ws_connect(
+                    access.server + path,
+                    protocols=(PROTOCOL,),
+                    ssl=access.tls,
+                    proxy=access.proxy,
+                    headers=headers,
+                    max_msg_size=MESSAGE_BYTES,
+                ) as socket,
+            ):
+                closed = socket.transport_closed() if isinstance(socket, _Socket) else None
+                yield socket
+        finally:
+            if closed is not None:
+                await asyncio.wait({closed}, timeout=CLOSE_SECONDS)
+
+
+class _Socket(aiohttp.ClientWebSocketResponse):
+    """A WebSocket that says when its connection is gone: a session's end does not wait for TLS to close."""
+
+    def transport_closed(self) -> "asyncio.Future[None] | None":
+        """Done once nothing is left of the connection; ask before it is closed."""
+        connection = self._response.connection
+        protocol = None if connection is None else connection.protocol
+        return None if protocol is None else protocol.closed
 
 
 async def _pump(socket: aiohttp.ClientWebSocketResponse, reader: asyncio.StreamReader) -> None:
