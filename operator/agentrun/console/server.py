@@ -1,0 +1,3 @@
+import asyncio
+async def run_console(settings, journal, stop, kube):
+    await stop.wait()
