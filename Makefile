@@ -41,7 +41,7 @@ lint: venv
 
 types: venv
 	$(VENV)/bin/mypy
-	$(VENV)/bin/pyright
+	$(VENV)/bin/pyright --pythonpath $(PY)
 
 crds: venv ## Generate CRDs, admission policies and the API reference
 	$(PY) -m agentrun.api.crdgen crds

@@ -46,7 +46,7 @@ def make(path: Path) -> None:
 
 def _need_venv_module() -> None:
     try:
-        import ensurepip  # noqa: F401, PLC0415 - only to see whether it is there
+        import ensurepip  # noqa: F401 - only to see whether it is there
     except ImportError:
         print("agentrun: installing the Debian package python3-venv", file=sys.stderr)
         subprocess.run(["apt-get", "install", "-y", "-qq", "python3-venv"], check=True, stdout=sys.stderr)

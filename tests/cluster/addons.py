@@ -201,7 +201,10 @@ def _dns() -> list[dict[str, Any]]:
     ]
     container = {
         "name": "coredns", "image": COREDNS_IMAGE, "args": ["-conf", "/etc/coredns/Corefile"],
-        "ports": [{"containerPort": 5353, "name": "dns", "protocol": "UDP"}, {"containerPort": 5353, "name": "dns-tcp"}],
+        "ports": [
+            {"containerPort": 5353, "name": "dns", "protocol": "UDP"},
+            {"containerPort": 5353, "name": "dns-tcp"},
+        ],
         "readinessProbe": {"httpGet": {"path": "/ready", "port": 8181}, "periodSeconds": 1},
         "volumeMounts": [{"name": "config", "mountPath": "/etc/coredns"}],
     }  # fmt: skip

@@ -79,7 +79,9 @@ def _install(out: Path, module: str, package: str, version: str) -> None:
 
 def _go(arguments: list[str], folder: Path, *, cgo: bool, extra: dict[str, str] | None = None) -> None:
     environment = {**os.environ, "CGO_ENABLED": "1" if cgo else "0", "GOFLAGS": "", **(extra or {})}
-    done = subprocess.run([_go_program(), *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False)  # fmt: skip
+    done = subprocess.run(
+        [_go_program(), *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise ClusterError(f"`go {' '.join(arguments[:1])}` failed: {done.stderr.strip()[-2000:]}")
 

@@ -189,7 +189,7 @@ class Audit:
 
 
 @pytest.fixture
-def audit(kubeconfig: Path) -> Audit:
+def audit(kubeconfig: Path) -> Audit:  # noqa: ARG001 - the cluster must be up
     """The audit log from here on."""
     path = state_dir("default") / "audit.log"
     if os.environ.get("AGENTRUN_KUBECONFIG") or not path.exists():

@@ -1,6 +1,6 @@
 """The cluster's certificates: one authority, a certificate per component, valid for a week."""
 
-import datetime
+import datetime as dt
 import ipaddress
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 Key = ec.EllipticCurvePrivateKey
-DAY = datetime.timedelta(days=1)
+DAY = dt.timedelta(days=1)
 
 
 def write_key(path: Path, key: Key) -> None:
@@ -59,7 +59,7 @@ class Authority:
         return path
 
     def _builder(self, subject: x509.Name, key: Key) -> x509.CertificateBuilder:
-        now = datetime.datetime.now(datetime.UTC)
+        now = dt.datetime.now(dt.UTC)
         return (
             x509.CertificateBuilder()
             .subject_name(subject)

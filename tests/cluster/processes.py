@@ -1,4 +1,4 @@
-"""Starting a cluster's processes: marked, logged, in the right network namespace, and told apart by pid and start time."""
+"""Starting a cluster's processes: marked, logged, in the right network namespace; told apart by pid and start time."""
 
 import json
 import os
@@ -26,7 +26,12 @@ def start(cluster: str, name: str, argv: list[str], netns: str | None = None, en
     environment = {**os.environ, MARK: cluster, **(env or {})}
     with log.open("a") as file:
         process = subprocess.Popen(
-            [*prefix, *argv], stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment, start_new_session=True
+            [*prefix, *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            env=environment,
+            start_new_session=True,
         )  # fmt: skip
     process.returncode = 0  # it outlives us on purpose: nobody waits for it, and Python need not warn of that
     _remember(cluster, name, process.pid, argv, netns)

@@ -7,21 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from tests.cluster import lifecycle, resources
 from tests.cluster.config import nodes, runtime_dir, state_dir
 from tests.cluster.shell import run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 NAME = "leftover"
+SYSCTLS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops", "net/ipv4/ip_forward")
 
 
 def snapshot() -> dict[str, set[str]]:
     """Everything a cluster could leave behind, by kind."""
     mounts = {line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()}
     cgroups = {str(path) for path in Path("/sys/fs/cgroup").glob("*/*") if path.is_dir()}
-    sysctls = {f"{name}={(Path('/proc/sys') / name).read_text().strip()}"
-               for name in ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops", "net/ipv4/ip_forward")}  # fmt: skip
+    sysctls = {f"{name}={(Path('/proc/sys') / name).read_text().strip()}" for name in SYSCTLS}
     return {
         "mounts": mounts,
         "cgroups": cgroups,

@@ -1,10 +1,11 @@
 """What every process does around its work: logging, signals, probes, one line and an exit code when it cannot go on."""
 
 import asyncio
+import contextlib
 import logging
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 
 import structlog
 import uvicorn
@@ -83,8 +84,7 @@ async def _probes(port: int, stop: asyncio.Event) -> None:
 
     routes = [Route("/healthz", healthy), Route("/readyz", healthy), Route("/metrics", metrics)]
     config = uvicorn.Config(Starlette(routes=routes), host="0.0.0.0", port=port, log_config=None, access_log=False)  # noqa: S104
-    server = uvicorn.Server(config)
-    server.capture_signals = _nothing_captured  # type: ignore[method-assign]
+    server = _Server(config)
     task = asyncio.create_task(server.serve())
     waiter = asyncio.create_task(stop.wait())
     await asyncio.wait({task, waiter}, return_when=asyncio.FIRST_COMPLETED)
@@ -93,15 +93,9 @@ async def _probes(port: int, stop: asyncio.Event) -> None:
     await task
 
 
-def _nothing_captured() -> "_Nothing":
-    return _Nothing()
-
-
-class _Nothing:
+class _Server(uvicorn.Server):
     """Signals stay the process's own."""
 
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *_: object) -> None:
-        return None
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield

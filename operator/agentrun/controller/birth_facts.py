@@ -10,6 +10,7 @@ import msgspec
 
 from agentrun.controller.pod import GuardTargets, PublicKey, public_keys
 from agentrun.kube import KubeClient, NotFound
+from agentrun.kube.reading import member
 from agentrun.kube.resources import CONFIG_MAPS, PODS
 
 Object = dict[str, Any]
@@ -60,7 +61,7 @@ class BirthFacts:
     async def _reached(self) -> tuple[str, ...]:
         """A dead target would prove nothing: only what answers from here is given to the guard."""
         pods, _ = await self._kube.list(PODS, self._namespace, f"app.kubernetes.io/name={BROKER}")
-        ips = [pod["status"]["podIP"] for pod in pods if (pod.get("status") or {}).get("podIP")]
+        ips = [pod["status"]["podIP"] for pod in pods if member(pod, "status").get("podIP")]
         found = await asyncio.gather(*(_answers(ip) for ip in ips))
         return tuple(f"{ip}:{HEALTH_PORT}" for ip, answers in zip(ips, found, strict=True) if answers)
 

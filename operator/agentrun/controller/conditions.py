@@ -207,7 +207,7 @@ def render(marks: list[Mark], generation: int, before: list[dict[str, Any]], now
     """As the API shows them: the time moves only when the status does."""
     old = {condition["type"]: condition for condition in before}
     names = {True: "True", False: "False", None: "Unknown"}
-    rendered = []
+    rendered: list[dict[str, Any]] = []
     for mark in marks:
         was = old.get(mark.type.value, {})
         status = names[mark.status]

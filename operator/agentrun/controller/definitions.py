@@ -9,6 +9,7 @@ from agentrun.api.digests import template_digest, tool_digest
 from agentrun.controller.conditions import Mark, render
 from agentrun.controller.names import DEFINITION_LABEL, MANAGED, MANAGER, TEMPLATE_DIGEST, revision_name
 from agentrun.kube import AlreadyExists, KubeClient
+from agentrun.kube.reading import member, members
 from agentrun.kube.resources import DEFINITIONS, REVISIONS
 
 Object = dict[str, Any]
@@ -45,7 +46,7 @@ async def ensure_revision(kube: KubeClient, definition: Object) -> str:
 
 def definition_status(definition: Object, digest: str, class_found: bool, now: str) -> Object:  # noqa: FBT001
     """What the operator found; compared with what is there before it is written."""
-    meta, before = definition["metadata"], definition.get("status") or {}
+    meta, before = definition["metadata"], member(definition, "status")
     class_name = definition["spec"].get("className", "default")
     marks = (
         [Mark(Type.ACCEPTED, True, AcceptedReason.ACCEPTED)]
@@ -58,14 +59,13 @@ def definition_status(definition: Object, digest: str, class_found: bool, now: s
     ]
     generation = int(meta.get("generation", 1))
     tools = [
-        {"name": tool["name"], "digest": tool_digest(tool)}
-        for tool in definition["spec"]["template"].get("tools") or []
+        {"name": tool["name"], "digest": tool_digest(tool)} for tool in members(definition["spec"]["template"], "tools")
     ]
     return {
         "observedGeneration": generation,
         "latestRevision": {"name": revision_name(meta["name"], digest), "digest": digest},
         "tools": tools,
-        "conditions": render(marks, generation, before.get("conditions") or [], now),
+        "conditions": render(marks, generation, members(before, "conditions"), now),
     }
 
 
@@ -74,7 +74,7 @@ async def reconcile_definition(kube: KubeClient, definition: Object, *, class_fo
     digest = await ensure_revision(kube, definition)
     now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     status = definition_status(definition, digest, class_found, now)
-    before = definition.get("status") or {}
+    before = member(definition, "status")
     if all(before.get(key) == value for key, value in status.items()):
         return
     meta = definition["metadata"]

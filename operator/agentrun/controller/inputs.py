@@ -8,6 +8,7 @@ from agentrun.core.digest import canonical, sha256_digest
 from agentrun.core.ids import Tenant
 from agentrun.journal.port import Blob, Journal
 from agentrun.kube import KubeClient, NotFound
+from agentrun.kube.reading import member, members
 from agentrun.kube.resources import CONFIG_MAPS
 from agentrun.tools.workspace import Entry, Workspace, write
 
@@ -25,7 +26,7 @@ class Frozen:
 
 async def freeze(run: Object, tenant: Tenant, kube: KubeClient, journal: Journal) -> Frozen | Waiting:
     """Read every file the run names; what is not there (yet) is said by its path."""
-    listed = (run["spec"].get("input") or {}).get("files") or []
+    listed = members(member(run["spec"], "input"), "files")
     contents: dict[str, bytes] = {}
     for item in listed:
         data = await _content(item, run["metadata"]["namespace"], tenant, kube, journal)
@@ -61,9 +62,9 @@ async def _from_config_map(item: Object, namespace: str, kube: KubeClient) -> by
         found = await kube.get(CONFIG_MAPS, ref["name"], namespace)
     except NotFound:
         return _missing(f"file {item['path']}: there is no ConfigMap {ref['name']}; the run waits")
-    if ref["key"] in (found.get("data") or {}):
+    if ref["key"] in member(found, "data"):
         return str(found["data"][ref["key"]]).encode()
-    if ref["key"] in (found.get("binaryData") or {}):
+    if ref["key"] in member(found, "binaryData"):
         import base64  # noqa: PLC0415 - rarely needed
 
         return base64.b64decode(found["binaryData"][ref["key"]])

@@ -9,6 +9,7 @@ from agentrun.api.digests import template_digest
 from agentrun.controller.names import TEMPLATE_DIGEST, revision_name
 from agentrun.controller.plan_run import Unsupported, plan_run
 from agentrun.core.plan import RunPlan
+from agentrun.kube.reading import member, members
 
 Object = dict[str, Any]
 UNSUPPORTED_FIELDS = {
@@ -60,10 +61,10 @@ def judge(
 
 def _own_fields(run: Object) -> Waiting | None:
     spec = run["spec"]
-    if "run" not in (spec.get("attribution") or {}):
+    if "run" not in member(spec, "attribution"):
         fix = "install the chart agentrun-crds (admission policies), then delete and apply the run again"
         return Waiting(Reason.UNATTRIBUTED, f"nobody vouches for who requested this run: {fix}", final=True)
-    if (spec.get("input") or {}).get("git"):
+    if member(spec, "input").get("git"):
         fix = "give spec.input.files instead"
         return Waiting(
             Reason.GIT_INPUT_UNAVAILABLE, f"spec.input.git is not available in this version: {fix}", final=True
@@ -84,13 +85,13 @@ def _template(run: Object, definition: Object, revision: Object | None) -> Objec
         if revision is None:
             return Waiting(Reason.REVISION_NOT_FOUND, f"AgentDefinition {name} has no revision {wanted}; the run waits")
         return dict(revision["data"])
-    if revision is None or revision["metadata"].get("annotations", {}).get(TEMPLATE_DIGEST) != digest:
+    if revision is None or member(revision["metadata"], "annotations").get(TEMPLATE_DIGEST) != digest:
         return Waiting(Reason.PENDING, f"the template of AgentDefinition {name} is being frozen")
     return dict(revision["data"])
 
 
 def _planned(run: Object, template: Object, agent_class: Object) -> Intake | Waiting:
-    files = (run["spec"].get("input") or {}).get("files") or []
+    files = members(member(run["spec"], "input"), "files")
     try:
         plan = plan_run(template, agent_class, run["spec"].get("budget"), workspace=bool(files))
     except LookupError as error:
@@ -103,9 +104,9 @@ def _planned(run: Object, template: Object, agent_class: Object) -> Intake | Wai
 
 def input_document(run: Object, files: dict[str, str]) -> Object:
     """What is hashed as the run's input: text, parameters, and each file by digest."""
-    given = run["spec"].get("input") or {}
+    given = member(run["spec"], "input")
     listed = [
         {"path": file["path"], "executable": bool(file.get("executable")), "digest": files[file["path"]]}
-        for file in given.get("files") or []
+        for file in members(given, "files")
     ]
-    return {"text": given.get("text", ""), "parameters": given.get("parameters") or {}, "files": listed}
+    return {"text": given.get("text", ""), "parameters": member(given, "parameters"), "files": listed}

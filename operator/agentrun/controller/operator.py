@@ -19,6 +19,7 @@ from agentrun.controller.world import World, run_key_of
 from agentrun.core.errors import AgentrunError
 from agentrun.journal.port import Journal
 from agentrun.kube import KubeClient, KubeError
+from agentrun.kube.reading import member
 from agentrun.kube.resources import CLASSES, DEFINITIONS, NODES, PODS, REVISIONS, RUNS, Resource
 from agentrun.settings import Settings
 
@@ -73,7 +74,7 @@ class Operator:
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.wait(tasks)
             await watcher.stop()
 
     # --- what wakes it ---------------------------------------------------------------------------------------------
@@ -96,7 +97,7 @@ class Operator:
     def _wake_waiting(self, namespace: str | None) -> None:
         """Runs without a history may go on now."""
         for run in self.world.runs.items():
-            if namespace in (None, run["metadata"]["namespace"]) and not (run.get("status") or {}).get("head"):
+            if namespace in (None, run["metadata"]["namespace"]) and not member(run, "status").get("head"):
                 self._queue.add(("run", run["metadata"]["uid"]))
 
     async def _follow_journal(self) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 from agentrun.api.digests import tool_digest
 from agentrun.api.naming import json_name
 from agentrun.core.plan import BudgetPlan, RunPlan, ToolPlan, VerificationPlan
+from agentrun.kube.reading import member, members
 
 Object = dict[str, Any]
 DEFAULT_TOOL_SECONDS = 60
@@ -22,7 +23,7 @@ class Unsupported(Exception):
 def plan_run(template: Object, agent_class: Object, budget: Object | None, *, workspace: bool) -> RunPlan:
     """Raises Unsupported for what this version cannot carry out."""
     model = class_model(agent_class, template["modelName"])
-    tools = tuple(_tool(spec) for spec in template.get("tools") or [])
+    tools = tuple(_tool(spec) for spec in members(template, "tools"))
     reply = _reply_tokens(template, model)
     return RunPlan(
         tools=tools,
@@ -36,7 +37,7 @@ def plan_run(template: Object, agent_class: Object, budget: Object | None, *, wo
 
 def class_model(agent_class: Object, name: str) -> Object:
     """The class's model of that name. Raises LookupError naming what the class has."""
-    models = agent_class["spec"].get("models") or []
+    models = members(agent_class["spec"], "models")
     found = next((model for model in models if model["name"] == name), None)
     if found is None:
         known = ", ".join(model["name"] for model in models) or "none"
@@ -72,8 +73,8 @@ def _verification(template: Object) -> VerificationPlan | None:
 
 def _budget(agent_class: Object, asked: Object) -> BudgetPlan:
     """The run's own limit, else the class's default; never beyond the class's maximum."""
-    bounds = agent_class["spec"].get("budget") or {}
-    default, most = bounds.get("default") or {}, bounds.get("max") or {}
+    bounds = member(agent_class["spec"], "budget")
+    default, most = member(bounds, "default"), member(bounds, "max")
     values: dict[str, int] = {}
     for name in BudgetPlan.__struct_fields__:
         key = json_name(name)
@@ -84,7 +85,7 @@ def _budget(agent_class: Object, asked: Object) -> BudgetPlan:
 
 
 def _reply_tokens(template: Object, model: Object) -> int:
-    asked = (template.get("modelParameters") or {}).get("maxOutputTokens")
+    asked = member(template, "modelParameters").get("maxOutputTokens")
     most = model.get("maxOutputTokens", DEFAULT_REPLY_TOKENS)
     return int(min(asked, most) if isinstance(asked, int) and asked > 0 else most)
 

@@ -16,6 +16,7 @@ from agentrun.controller.names import (
 )
 from agentrun.core.digest import digest_json
 from agentrun.core.plan import RunPlan
+from agentrun.kube.reading import member, members
 
 Object = dict[str, Any]
 PORT = 7070
@@ -129,7 +130,7 @@ def _spec(wanted: SandboxWanted) -> Object:
         "initContainers": _init_containers(wanted),
         "containers": [_sandbox(wanted)],
         "volumes": _volumes(wanted),
-        "tolerations": [*_dead_node(), *wanted.scheduling.get("tolerations", [])],
+        "tolerations": [*_dead_node(), *members(wanted.scheduling, "tolerations")],
     }
     if wanted.scheduling.get("nodeSelector"):
         spec["nodeSelector"] = wanted.scheduling["nodeSelector"]
@@ -160,7 +161,7 @@ def _init_containers(wanted: SandboxWanted) -> list[Object]:
 
 
 def _sandbox(wanted: SandboxWanted) -> Object:
-    limits = wanted.sandbox.get("resources") or {}
+    limits = member(wanted.sandbox, "resources")
     cpu, memory = limits.get("cpuMillis", 1000), limits.get("memoryBytes", GIB)
     return {
         **_container("sandbox", wanted.sandbox["image"], SERVER),
@@ -199,7 +200,7 @@ def _resources(cpu_millis: int, memory: int, disk: int) -> Object:
 
 
 def _env(wanted: SandboxWanted) -> list[Object]:
-    limits = wanted.sandbox.get("resources") or {}
+    limits = member(wanted.sandbox, "resources")
     settings = {
         "v": 1,
         "run": wanted.run_uid,

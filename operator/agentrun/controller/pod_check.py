@@ -2,7 +2,9 @@
 
 import re
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeGuard
+
+from agentrun.kube.reading import members
 
 Object = dict[str, Any]
 _POD_FIELDS = (
@@ -28,7 +30,7 @@ def mutations(asked: Object, admitted: Object) -> list[str]:
     found = [name for name in _POD_FIELDS if not _same(asked["spec"].get(name), admitted["spec"].get(name))]
     for group in ("initContainers", "containers"):
         found += _containers(group, asked["spec"].get(group, []), admitted["spec"].get(group, []))
-    found += _volumes(asked["spec"]["volumes"], admitted["spec"].get("volumes", []))
+    found += _volumes(asked["spec"]["volumes"], members(admitted["spec"], "volumes"))
     return found
 
 
@@ -53,10 +55,30 @@ def _volumes(asked: list[Object], admitted: list[Object]) -> list[str]:
 def _same(asked: Any, admitted: Any) -> bool:
     if asked in _EMPTY and admitted in _EMPTY:
         return True
-    if isinstance(asked, dict) and isinstance(admitted, dict):
-        return all(_same(asked.get(key), admitted.get(key)) for key in asked.keys() | admitted.keys())
-    if isinstance(asked, list) and isinstance(admitted, list):
-        return len(asked) == len(admitted) and all(_same(a, b) for a, b in zip(asked, admitted, strict=True))
+    if _is_object(asked) and _is_object(admitted):
+        return _same_members(asked, admitted)
+    if _is_list(asked) and _is_list(admitted):
+        return _same_items(asked, admitted)
+    return _same_value(asked, admitted)
+
+
+def _is_object(value: Any) -> TypeGuard[Object]:
+    return isinstance(value, dict)
+
+
+def _is_list(value: Any) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
+def _same_members(asked: Object, admitted: Object) -> bool:
+    return all(_same(asked.get(name), admitted.get(name)) for name in asked.keys() | admitted.keys())
+
+
+def _same_items(asked: list[Any], admitted: list[Any]) -> bool:
+    return len(asked) == len(admitted) and all(map(_same, asked, admitted))
+
+
+def _same_value(asked: Any, admitted: Any) -> bool:
     return bool(asked == admitted) or _amount(asked) == _amount(admitted) is not None
 
 

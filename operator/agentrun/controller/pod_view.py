@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from agentrun.api.conditions import SandboxReadyReason as Reason
+from agentrun.kube.reading import member, members
 
 Object = dict[str, Any]
 _PULL_ERRORS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
@@ -49,7 +50,7 @@ def look(pod: Object, now: dt.datetime) -> PodView:
     """Total over every Pod the API server may show."""
     if pod["metadata"].get("deletionTimestamp"):
         return _going(pod)
-    status = pod.get("status") or {}
+    status = member(pod, "status")
     if status.get("phase") in ("Failed", "Succeeded") or _disrupted(status):
         why = status.get("reason") or _disrupted(status) or "Failed"
         return PodView(Life.LOST, Reason.SANDBOX_LOST, f"{why}: {status.get('message', '')}".strip(": "))
@@ -64,15 +65,15 @@ def _going(pod: Object) -> PodView:
 
 
 def _disrupted(status: Object) -> str:
-    for condition in status.get("conditions") or []:
+    for condition in members(status, "conditions"):
         if condition["type"] == "DisruptionTarget" and condition["status"] == "True":
             return str(condition.get("reason", "DisruptionTarget"))
     return ""
 
 
 def _guard(status: Object) -> GuardReport | None:
-    for state in status.get("initContainerStatuses") or []:
-        ended = (state.get("state") or {}).get("terminated") or (state.get("lastState") or {}).get("terminated")
+    for state in members(status, "initContainerStatuses"):
+        ended = member(state, "state").get("terminated") or member(state, "lastState").get("terminated")
         if state["name"] == "guard" and ended:
             return _report(ended)
     return None
@@ -87,7 +88,7 @@ def _report(ended: Object) -> GuardReport:
 
 
 def _guard_message(guard: GuardReport) -> str:
-    parts = []
+    parts: list[str] = []
     if guard.open:
         parts.append(f"reachable although nothing allows it: {', '.join(guard.open[:8])}")
     if guard.allowed_failed:
@@ -97,9 +98,9 @@ def _guard_message(guard: GuardReport) -> str:
 
 
 def _running(pod: Object, guard: GuardReport | None) -> PodView | None:
-    status = pod.get("status") or {}
-    for state in status.get("containerStatuses") or []:
-        if state["name"] == "sandbox" and (state.get("state") or {}).get("running") and status.get("podIP") and guard:
+    status = member(pod, "status")
+    for state in members(status, "containerStatuses"):
+        if state["name"] == "sandbox" and member(state, "state").get("running") and status.get("podIP") and guard:
             images = tuple(s.get("imageID", "") for s in status["containerStatuses"])
             return PodView(
                 Life.RUNNING, Reason.READY, "", status["podIP"], state.get("containerID", ""),
@@ -109,10 +110,10 @@ def _running(pod: Object, guard: GuardReport | None) -> PodView | None:
 
 
 def _coming(pod: Object, now: dt.datetime) -> PodView:
-    status = pod.get("status") or {}
-    states = (status.get("initContainerStatuses") or []) + (status.get("containerStatuses") or [])
+    status = member(pod, "status")
+    states = members(status, "initContainerStatuses") + members(status, "containerStatuses")
     for state in states:
-        waiting = (state.get("state") or {}).get("waiting") or {}
+        waiting = member(member(state, "state"), "waiting")
         found = _waiting(state, waiting)
         if found is not None:
             return found
@@ -135,12 +136,12 @@ def _waiting(state: Object, waiting: Object) -> PodView | None:
 
 def _may_be_pulling(status: Object) -> bool:
     """No container of the Pod has run yet and its node has taken it: until the kubelet says more, images come."""
-    states = (status.get("initContainerStatuses") or []) + (status.get("containerStatuses") or [])
-    return all("running" not in (s.get("state") or {}) for s in states)
+    states = members(status, "initContainerStatuses") + members(status, "containerStatuses")
+    return all("running" not in member(s, "state") for s in states)
 
 
 def _unscheduled(status: Object, seconds: int) -> PodView:
-    for condition in status.get("conditions") or []:
+    for condition in members(status, "conditions"):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return PodView(Life.COMING, Reason.UNSCHEDULABLE, str(condition.get("message", ""))[:1000])
     return PodView(Life.COMING, Reason.PENDING, f"waiting for a node, {seconds} s")

@@ -27,6 +27,7 @@ from agentrun.core.state import State
 from agentrun.journal.port import Blob, Journal, RunHead, RunNotFound
 from agentrun.journal.runlog import RunLog
 from agentrun.kube import KubeClient
+from agentrun.kube.reading import member, members
 from agentrun.kube.resources import NAMESPACES, POLICIES, SERVICE_ACCOUNTS
 
 Object = dict[str, Any]
@@ -193,7 +194,7 @@ class Reconciler:
 
     async def _steering_blobs(self, run: Object, state: State) -> dict[str, str]:
         known = {steer.id for steer in state.steering}
-        new = [item for item in run["spec"].get("steering") or [] if item["id"] not in known]
+        new = [item for item in members(run["spec"], "steering") if item["id"] not in known]
         blobs = {item["id"]: item["message"].encode() for item in new}
         if blobs:
             kept = [Blob(sha256_digest(data), data) for data in blobs.values()]
@@ -230,7 +231,7 @@ class Reconciler:
         return await self._show(run, build)
 
     async def _show(self, run: Object, build: Callable[[Object], Object]) -> float | None:
-        before = self._writer.last(run["metadata"]["uid"], run.get("status") or {})
+        before = self._writer.last(run["metadata"]["uid"], member(run, "status"))
         return await self._writer.write(run, build(before))
 
     # --- what is kept ----------------------------------------------------------------------------------------------

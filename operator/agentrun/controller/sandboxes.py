@@ -16,6 +16,7 @@ from agentrun.core.events import SandboxGone, SandboxLost, SandboxRefused, Sandb
 from agentrun.core.state import State
 from agentrun.journal.runlog import RunLog
 from agentrun.kube import AlreadyExists, Conflict, Forbidden, Invalid, KubeClient, NotFound
+from agentrun.kube.reading import member
 from agentrun.kube.resources import PODS, POLICIES
 from agentrun.settings import Settings, ToolServerMount
 
@@ -150,27 +151,27 @@ class Sandboxes:
         self, state: State, want: str, count: int, template: Object, agent_class: Object
     ) -> SandboxWanted:
         spec = agent_class["spec"]
-        tolerate = tuple((spec.get("egress") or {}).get("tolerateOpen") or ())
+        tolerate = tuple(member(spec, "egress").get("tolerateOpen") or ())
         return SandboxWanted(
             namespace=state.namespace,
             run_name=state.name,
             run_uid=state.uid,
             purpose=want,
             number=count,
-            sandbox=template.get("sandbox") or {},
+            sandbox=member(template, "sandbox"),
             plan=state.plan,
             keys=await self._birth.keys(),
             guard=await self._birth.targets(tolerate),
             tool_server_image=self._settings.tool_server_image,
             image_volume=self._settings.tool_server_mount is not ToolServerMount.COPY,
             host_users=self._settings.sandbox_host_users,
-            scheduling=spec.get("scheduling") or {},
+            scheduling=member(spec, "scheduling"),
         )
 
 
 def purpose(pod: Object) -> str:
     """work or verify."""
-    return str((pod["metadata"].get("labels") or {}).get(PURPOSE_LABEL, ""))
+    return str(member(pod["metadata"], "labels").get(PURPOSE_LABEL, ""))
 
 
 def number(pod: Object) -> int:

@@ -4,6 +4,7 @@ from typing import Any
 
 from agentrun.core.events import Actor, ControlFact, ModeChanged, SteeringAdded, StopRequested
 from agentrun.core.state import State
+from agentrun.kube.reading import member, members
 
 Object = dict[str, Any]
 Facts = list[tuple[ControlFact, str]]
@@ -21,7 +22,7 @@ def spec_facts(run: Object, state: State, steering_digests: dict[str, str]) -> F
 
 def actor(spec: Object, key: str) -> Actor:
     """Who did it, as stamped; without a stamp nobody is named."""
-    stamp = (spec.get("attribution") or {}).get(key) or {}
+    stamp = member(member(spec, "attribution"), key)
     return Actor(str(stamp.get("username", "")), str(stamp.get("uid", "")))
 
 
@@ -48,6 +49,6 @@ def _steering(spec: Object, state: State, digests: dict[str, str]) -> Facts:
             SteeringAdded(item["id"], digests[item["id"]], item["deliverAt"], actor(spec, f"steering/{item['id']}")),
             f"steering/{item['id']}",
         )
-        for item in spec.get("steering") or []
+        for item in members(spec, "steering")
         if item["id"] not in known and item["id"] in digests
     ]

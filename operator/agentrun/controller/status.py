@@ -11,6 +11,7 @@ from agentrun.controller.names import revision_name
 from agentrun.core.ledger import LIMITED
 from agentrun.core.state import State, Step
 from agentrun.core.visible import visible_reason, visible_state
+from agentrun.kube.reading import members
 
 Object = dict[str, Any]
 SUMMARY_BYTES = 4096
@@ -38,7 +39,7 @@ def pending_status(generation: int, marks: list[Mark], before: Object, now: int)
         "reason": marks[0].reason.value,
         "message": marks[0].message[:1000],
         "observedGeneration": generation,
-        "conditions": render(marks, generation, before.get("conditions") or [], iso(now)),
+        "conditions": render(marks, generation, members(before, "conditions"), iso(now)),
     }
 
 
@@ -64,7 +65,7 @@ def run_status(
         "unresolvedEffects": [_unresolved(state, call_id) for call_id in state.unresolved][:LIST_LIMIT],
         "result": _result(state),
         "head": msgspec.to_builtins(head),
-        "conditions": render(marks, generation, before.get("conditions") or [], iso(now)),
+        "conditions": render(marks, generation, members(before, "conditions"), iso(now)),
     }
     return {
         key: value for key, value in (status | _times(state) | _sandbox(state, seen)).items() if value not in ("", None)

@@ -5,6 +5,7 @@ from typing import Any
 
 from agentrun.controller.names import MANAGER
 from agentrun.kube import Conflict, KubeClient, NotFound
+from agentrun.kube.reading import member, members
 from agentrun.kube.resources import RUNS
 
 Object = dict[str, Any]
@@ -22,7 +23,7 @@ def urgent(before: Object, now: Object) -> bool:
 
 
 def _conditions(status: Object) -> dict[str, tuple[str, str]]:
-    return {c["type"]: (c["status"], c["reason"]) for c in status.get("conditions") or []}
+    return {c["type"]: (c["status"], c["reason"]) for c in members(status, "conditions")}
 
 
 class StatusWriter:
@@ -39,7 +40,7 @@ class StatusWriter:
     async def write(self, run: Object, status: Object) -> float | None:
         """Write it now, or say after how many seconds to ask again."""
         meta = run["metadata"]
-        before = self.last(meta["uid"], run.get("status") or {})
+        before = self.last(meta["uid"], member(run, "status"))
         if before == status:
             return None
         wait = self._written.get(meta["uid"], (0.0, {}))[0] + EVERY_SECONDS - time.monotonic()

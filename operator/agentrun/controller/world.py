@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from agentrun.controller.names import DEFINITION_LABEL, RUN_UID_LABEL
+from agentrun.kube.reading import member, members
 
 Object = dict[str, Any]
 KINDS = (
@@ -105,7 +106,7 @@ class World:
         return [pod for pod in self._pods_of.get(run_uid, {}).values() if owned_by(pod, run_uid)]
 
     def _index_pod(self, pod: Object, *, gone: bool) -> None:
-        run = (pod["metadata"].get("labels") or {}).get(RUN_UID_LABEL, "")
+        run = member(pod["metadata"], "labels").get(RUN_UID_LABEL, "")
         pods = self._pods_of.setdefault(run, {})
         if gone:
             pods.pop(pod["metadata"]["uid"], None)
@@ -117,7 +118,7 @@ class World:
 
 def owned_by(found: Object, uid: str) -> bool:
     """Whether that very object is the owner."""
-    return any(owner["uid"] == uid for owner in found["metadata"].get("ownerReferences") or [])
+    return any(owner["uid"] == uid for owner in members(found["metadata"], "ownerReferences"))
 
 
 def run_key_of(plural: str, found: Object) -> str | None:
@@ -125,10 +126,10 @@ def run_key_of(plural: str, found: Object) -> str | None:
     if plural == "agentruns":
         return str(found["metadata"]["uid"])
     if plural == "pods":
-        return (found["metadata"].get("labels") or {}).get(RUN_UID_LABEL)
+        return member(found["metadata"], "labels").get(RUN_UID_LABEL)
     return None
 
 
 def definition_of(revision: Object) -> str:
     """The definition a ControllerRevision belongs to."""
-    return str((revision["metadata"].get("labels") or {}).get(DEFINITION_LABEL, ""))
+    return str(member(revision["metadata"], "labels").get(DEFINITION_LABEL, ""))

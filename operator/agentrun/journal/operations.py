@@ -123,7 +123,7 @@ def head(run: str) -> Generator[Statement, Rows, RunHead | None]:
 def events(run: str, after: int, limit: int | None) -> Generator[Statement, Rows, list[EventRecord]]:
     """A slice of a history."""
     rows = yield one("events", run=run, after=after, limit=2**31 if limit is None else limit)
-    return [EventRecord(**{**row, "body": bytes(row["body"])}) for row in rows]
+    return [_event(row) for row in rows]
 
 
 def commands(run: str) -> Generator[Statement, Rows, list[PendingCommand]]:
@@ -135,7 +135,7 @@ def commands(run: str) -> Generator[Statement, Rows, list[PendingCommand]]:
 def checkpoint(run: str) -> Generator[Statement, Rows, Checkpoint | None]:
     """The newest checkpoint."""
     rows = yield one("newest_checkpoint", run=run)
-    return Checkpoint(**{**rows[0], "state": bytes(rows[0]["state"])}) if rows else None
+    return _checkpoint(rows[0]) if rows else None
 
 
 def put_checkpoint(value: Checkpoint, fence: int) -> Generator[Statement, Rows, None]:
@@ -218,6 +218,20 @@ def epoch() -> Generator[Statement, Rows, int]:
 
 def _lease(row: Row, owner: str) -> Lease:
     return Lease(row["run"], owner, row["fence"], row["lease_until"], row["seq"])
+
+
+def _event(row: Row) -> EventRecord:
+    return EventRecord(
+        run=row["run"], seq=row["seq"], fence=row["fence"], kind=row["kind"], kind_version=row["kind_version"],
+        source_key=row["source_key"], recorded_at=row["recorded_at"], body=bytes(row["body"]),
+        prev_hash=row["prev_hash"], hash=row["hash"],
+    )  # fmt: skip
+
+
+def _checkpoint(row: Row) -> Checkpoint:
+    return Checkpoint(
+        row["run"], row["seq"], row["hash"], row["reducer_version"], bytes(row["state"]), row["state_digest"]
+    )
 
 
 def _head(row: Row) -> RunHead:

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -29,7 +29,7 @@ class _Pool:
         self._slots = asyncio.Semaphore(size)
 
     @contextlib.asynccontextmanager
-    async def connection(self) -> AsyncIterator[psycopg.AsyncConnection[dict[str, Any]]]:
+    async def connection(self) -> AsyncGenerator[psycopg.AsyncConnection[dict[str, Any]]]:
         async with self._slots:
             connection = self._free.pop() if self._free else await self.connect()
             try:
@@ -41,9 +41,8 @@ class _Pool:
                     self._free.append(connection)
 
     async def connect(self) -> psycopg.AsyncConnection[dict[str, Any]]:
-        connection = await psycopg.AsyncConnection.connect(
-            self._url, autocommit=True, row_factory=dict_row, connect_timeout=10
-        )
+        rows = psycopg.AsyncConnection[dict[str, Any]]
+        connection = await rows.connect(self._url, autocommit=True, row_factory=dict_row, connect_timeout=10)
         connection.prepare_threshold = 2 if self._prepare else None
         return connection
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kubernetes.aio.client import Configuration
-from kubernetes.aio.config import ConfigException, load_kube_config
+from kubernetes.aio.config import ConfigException, load_kube_config  # pyright: ignore[reportUnknownVariableType]
 
 from agentrun.core.errors import AgentrunError
 

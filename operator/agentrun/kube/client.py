@@ -1,6 +1,6 @@
 """A small client: JSON in, JSON out, typed errors, no retries of its own (callers know what may be repeated)."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -167,7 +167,7 @@ class KubeClient:
     @asynccontextmanager
     async def watch(
         self, resource: Resource, version: str, *, namespace: str | None = None, labels: str = "", seconds: int = 300
-    ) -> AsyncIterator[AsyncIterator[Object]]:
+    ) -> AsyncGenerator[AsyncIterator[Object]]:
         """Watch events from a resourceVersion on, bookmarks included. Raises KubeError at the start."""
         query = {
             "watch": "true",
@@ -201,9 +201,10 @@ async def _lines(response: httpx2.Response) -> AsyncIterator[Object]:
 
 def _object(response: httpx2.Response) -> Object:
     try:
-        body: Object = msgspec.json.decode(response.content) if response.content else {}
+        found: Any = msgspec.json.decode(response.content) if response.content else {}
     except msgspec.DecodeError:
-        body = {"message": response.text[:500]}
+        found = {"message": response.text[:500]}
+    body: Object = found if isinstance(found, dict) else {}  # pyright: ignore[reportUnknownVariableType]
     if not response.is_success:
-        raise error_of(response.status_code, body if isinstance(body, dict) else {})
+        raise error_of(response.status_code, body)
     return body

@@ -1,7 +1,5 @@
 """`apply`: one event, one next state; total over every event in every state (R2)."""
 
-from typing import assert_never
-
 from msgspec.structs import replace
 
 from agentrun.core.errors import CorruptHistory
@@ -12,7 +10,6 @@ from agentrun.core.events import (
     EventRecord,
     RunCreated,
     SandboxFact,
-    WorkResult,
     decode,
 )
 from agentrun.core.reducer.v1.change import evidence
@@ -44,9 +41,7 @@ def _folded(state: State, event: Event, fence: int) -> State:
         return apply_sandbox(state, event)
     if isinstance(event, DispatchResult):
         return apply_dispatch(state, event, fence)
-    if isinstance(event, WorkResult):
-        return apply_work(state, event)
-    assert_never(event)
+    return apply_work(state, event)
 
 
 def _created(event: Event, record: EventRecord) -> State:
