@@ -13,7 +13,7 @@ import yaml
 from tests.cluster import lifecycle, node, processes
 from tests.cluster.__main__ import uses_kind
 from tests.cluster.binaries import binaries_path
-from tests.cluster.config import Node, nodes, state_dir
+from tests.cluster.config import Node, kubeconfig_path, nodes, state_dir
 from tests.cluster.shell import ClusterError, run, wait_until
 
 RETRIED = ("There can be a delay", "storage is (re)initializing", "error looking up service account", "try again later")
@@ -89,9 +89,8 @@ def kubeconfig() -> Iterator[Path]:
 
         yield kind.up()
         return
-    ours = not lifecycle.healthy()
-    path = lifecycle.up()
-    yield path
+    ours = lifecycle.ensure()
+    yield kubeconfig_path("default")
     if ours and not os.environ.get("AGENTRUN_KEEP_CLUSTER"):
         lifecycle.down()
 

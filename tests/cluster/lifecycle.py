@@ -35,11 +35,17 @@ def locked(cluster: str) -> Iterator[None]:
 
 def up(cluster: str = "default") -> Path:
     """A checked, running cluster; returns its kubeconfig. One that runs and is healthy is used as it is."""
+    ensure(cluster)
+    return kubeconfig_path(cluster)
+
+
+def ensure(cluster: str = "default") -> bool:
+    """As `up`; whether this call started it, told under the lock: two test runs may ask at the same moment."""
     with locked(cluster):
         binaries = build()
         if _usable(cluster):
             say(f"{cluster} is running")
-            return kubeconfig_path(cluster)
+            return False
         _clean(cluster)
         began = time.monotonic()
         try:
@@ -49,7 +55,7 @@ def up(cluster: str = "default") -> Path:
             resources.clean(cluster)
             raise
         say(f"{cluster} is up after {time.monotonic() - began:.1f} s, self-check passed")
-        return kubeconfig_path(cluster)
+        return True
 
 
 def down(cluster: str = "default") -> None:
