@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from tests.cluster.binaries import binaries_path
 from tests.cluster.config import nodes
 from tests.cluster.fixtures import Kubectl
-from tests.cluster.shell import run, wait_until
+from tests.cluster.shell import ClusterError, run, wait_until
 from tests.e2e.install import NAMESPACE, install
 
 MANIFESTS = Path(__file__).parent / "manifests"
@@ -64,9 +65,10 @@ class Tenant:
 
     def until(self, name: str, what: str, probe: Callable[[dict[str, Any]], bool], seconds: float = 60) -> None:
         """Poll the status, bounded."""
-        wait_until(
-            f"{name}: {what}; status {_short(self.status(name))}", lambda: probe(self.status(name)), seconds, 0.2
-        )
+        try:
+            wait_until(f"{name}: {what}", lambda: probe(self.status(name)), seconds, 0.2)
+        except ClusterError as error:
+            raise ClusterError(f"{error}; now {yaml.safe_dump(self.run(name))}") from None
 
     def state(self, name: str, state: str, seconds: float = 60) -> None:
         """Wait until the run shows a state."""
@@ -79,10 +81,6 @@ class Tenant:
     def patch(self, name: str, spec: str) -> None:
         """A person's act on a run."""
         self.kubectl("patch", "agentrun", name, "--type=merge", "--patch", f'{{"spec":{spec}}}')
-
-
-def _short(status: dict[str, Any]) -> str:
-    return f"{status.get('state')}/{status.get('reason')}"
 
 
 @pytest.fixture
