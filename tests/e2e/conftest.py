@@ -1,5 +1,7 @@
 """The installed charts, a tenant's namespace, and processes that can be ended with SIGKILL."""
 
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -98,13 +100,24 @@ class Processes:
 
     def kill(self, app: str) -> None:
         """SIGKILL the process itself, from the node; returns once another runs."""
-        pod = self._kubectl.items("pods", "-l", f"app.kubernetes.io/name={app}")[0]
-        container = pod["status"]["containerStatuses"][0]
+        pod = self.pods(app)[0]
+        os.kill(self.pid(pod), signal.SIGKILL)
+        before = pod["status"]["containerStatuses"][0]["restartCount"]
+        wait_until(f"{app} runs again", lambda: self._restarted(pod["metadata"]["name"], before), 90, 0.3)
+
+    def pods(self, app: str) -> list[dict[str, Any]]:
+        """Pods of one of our workloads."""
+        return self._kubectl.items("pods", "-l", f"app.kubernetes.io/name={app}")
+
+    def pid(self, pod: dict[str, Any]) -> int:
+        """The first process of its container, as this machine numbers it."""
         node = next(one for one in nodes("default") if one.name == pod["spec"]["nodeName"])
         ctr = (binaries_path() / "ctr", "--address", node.containerd_socket, "-n", "k8s.io")
-        run(*ctr, "tasks", "kill", "--signal", "SIGKILL", container["containerID"].rpartition("/")[2])
-        before = container["restartCount"]
-        wait_until(f"{app} runs again", lambda: self._restarted(pod["metadata"]["name"], before), 90, 0.3)
+        container = pod["status"]["containerStatuses"][0]["containerID"].rpartition("/")[2]
+        for line in run(*ctr, "tasks", "list").splitlines():
+            if line.startswith(container):
+                return int(line.split()[1])
+        raise ClusterError(f"no process of {pod['metadata']['name']} runs on {node.name}")
 
     def _restarted(self, pod: str, before: int) -> bool:
         states = self._kubectl.json("get", "pod", pod)["status"].get("containerStatuses") or []
@@ -112,7 +125,7 @@ class Processes:
 
     def logs(self, app: str) -> str:
         """Everything it said since its start, and the process before it."""
-        pod = self._kubectl.items("pods", "-l", f"app.kubernetes.io/name={app}")[0]["metadata"]["name"]
+        pod = self.pods(app)[0]["metadata"]["name"]
         return self._kubectl("logs", pod) + self._kubectl("logs", pod, "--previous", check=False)
 
 

@@ -1,4 +1,4 @@
-"""A throw-away PostgreSQL from Debian's package, on loopback, ended by pid."""
+"""A throw-away PostgreSQL from Debian's package, on loopback or the test cluster's own bridge, ended by pid."""
 
 import os
 import shutil
@@ -28,12 +28,15 @@ def programs() -> Path:
 class PostgresServer:
     """One server in a folder of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *extra_addresses: str) -> None:
         self.folder = folder
+        self._addresses = ("127.0.0.1", *extra_addresses)
         self.port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
         shutil.chown(folder, USER, USER)
         self._as_user(programs() / "initdb", "-D", folder / "data", "-A", "trust", "-U", USER, "--no-sync")
+        with (folder / "data" / "pg_hba.conf").open("a") as rules:
+            rules.write("host all all all scram-sha-256\n")
 
     @property
     def url(self) -> str:
@@ -45,13 +48,19 @@ class PostgresServer:
         self._psql(f'CREATE DATABASE "{name}"')
         return f"postgresql://{USER}@127.0.0.1:{self.port}/{name}"
 
+    def login(self, role: str, password: str) -> None:
+        """A role that may log in over the network, and own what it makes in the database `postgres`."""
+        self._psql(f"CREATE ROLE \"{role}\" LOGIN PASSWORD '{password}'")
+        self._psql(f'GRANT CREATE ON DATABASE postgres TO "{role}"; GRANT CREATE ON SCHEMA public TO "{role}"')
+
     def drop(self, name: str) -> None:
         """Remove a database, whoever is connected to it."""
         self._psql(f'DROP DATABASE "{name}" WITH (FORCE)')
 
     def start(self) -> None:
         """Start and wait until it takes connections."""
-        settings = {"port": self.port, "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "on"}
+        addresses = ",".join(self._addresses)
+        settings = {"port": self.port, "listen_addresses": addresses, "unix_socket_directories": "", "fsync": "on"}
         flags = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
         command = ["runuser", "-u", USER, "--", str(programs() / "postgres"), "-D", str(self.folder / "data"), *flags]
         with (self.folder / "log").open("ab") as log:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import datetime as dt
+import socket
 import time
 import uuid
 from collections.abc import Awaitable, Callable
@@ -52,7 +53,7 @@ class LeaderLease:
     def __init__(self, kube: KubeClient, namespace: str) -> None:
         self._kube = kube
         self._namespace = namespace
-        self._me = f"operator-{uuid.uuid4()}"
+        self._me = f"{socket.gethostname()}_{uuid.uuid4()}"  # the Pod's name, and never twice the same
         self._seen: tuple[str, float] = ("", 0.0)  # renewTime as written, and when we first saw it
 
     async def wait(self, stop: asyncio.Event) -> bool:
