@@ -128,3 +128,57 @@ def watch(run: str | None) -> None:
     from agentrun.cli.waiting import watch_runs  # noqa: PLC0415
 
     run_verb(watch_runs(run))
+
+
+@people.command()
+@click.argument("run")
+@output("json")
+@connection
+def explain(run: str, form: str | None) -> None:
+    """Answer the seven questions about RUN (a name or UID), from the journal alone.
+
+    Identity, state, authority, effects, control, limits, recovery. A finished or deleted run answers too.
+    """
+    from agentrun.cli.reading import explain_run  # noqa: PLC0415
+    from agentrun.cli.session import run_verb  # noqa: PLC0415
+
+    run_verb(explain_run(run, form))
+
+
+@people.command()
+@click.argument("run")
+@click.option("--follow", is_flag=True, help="Go on until the run is finished.")
+@output("json")
+@connection
+def events(run: str, form: str | None, *, follow: bool) -> None:
+    """Show what the journal holds of RUN (a name or UID), one line per event.
+
+    With -o json each line is an event with its whole body.
+    """
+    from agentrun.cli.reading import show_events  # noqa: PLC0415
+    from agentrun.cli.session import run_verb  # noqa: PLC0415
+
+    run_verb(show_events(run, form, follow=follow))
+
+
+@people.command()
+@click.argument("run")
+@click.argument("name", required=False)
+@click.option("--output", "target", type=click.Path(dir_okay=False), metavar="FILE", help="Write NAME to FILE.")
+@connection
+def artifacts(run: str, name: str | None, target: str | None) -> None:
+    """List the artifacts of RUN (a name or UID), or fetch the one called NAME.
+
+    Its bytes are digested again; where they are not the ones the journal names, nothing is written.
+    """
+    from pathlib import Path  # noqa: PLC0415
+
+    from agentrun.cli.reading import fetch_artifact, list_artifacts  # noqa: PLC0415
+    from agentrun.cli.session import run_verb  # noqa: PLC0415
+
+    if name is None:
+        if target is not None:
+            raise click.UsageError("--output writes one artifact: give its NAME too")
+        run_verb(list_artifacts(run))
+    else:
+        run_verb(fetch_artifact(run, name, Path(target) if target else None))

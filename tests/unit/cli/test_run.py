@@ -1,8 +1,6 @@
 """`kubectl agentrun run`: the object it sends, and the exit codes of who waits (R0.1, C71)."""
 
-import json
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -14,10 +12,13 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from tests.unit.cli.cluster import TOKEN, Cluster, answer, refusal
+from tests.unit.cli.cluster import Cluster, answer, refusal
+from tests.unit.cli.plugin import use_plugin
+from tests.unit.cli.terminal import PLUGIN, on_terminal
+
+from agentrun.render.text import unsafe
 
 Verb = Callable[..., Result]
-PLUGIN = [sys.executable, "-c", "from agentrun.cli.main import kubectl_agentrun; kubectl_agentrun()"]
 
 
 def test_every_option_stands_in_the_object_that_is_sent(verb: Verb, cluster: Cluster, tmp_path: Path) -> None:
@@ -109,10 +110,12 @@ def test_a_refused_run_names_field_and_fix(verb: Verb, cluster: Cluster, refused
     assert said in result.stderr
 
 
-def later(*acts: Callable[[], None], every: float = 0.15) -> None:
-    """Do the acts beside the verb, one after another."""
+def later(cluster: Cluster, *acts: Callable[[], None], every: float = 0.1) -> None:
+    """Do the acts beside the verb, one after another, once it watches."""
 
     def work() -> None:
+        while not any(request.query.get("watch") for request in cluster.requests):
+            time.sleep(0.01)
         for act in acts:
             time.sleep(every)
             act()
@@ -141,6 +144,7 @@ def test_wait_shows_each_state_and_ends_with_the_outcomes_code_C71(
     verb: Verb, cluster: Cluster, end: dict[str, Any], code: int
 ) -> None:
     later(
+        cluster,
         lambda: cluster.put("fix", {"state": "waiting_tool", "waitingOn": "tool t1c0"}),
         lambda: cluster.put("fix", {"state": "paused", "reason": "Draining"}),
         lambda: cluster.put("fix", {"state": "created", "reason": "DefinitionNotFound"}),
@@ -161,7 +165,7 @@ def test_time_out_is_124_and_leaves_the_run_alone(verb: Verb, cluster: Cluster) 
 
 
 def test_progress_does_not_mix_with_the_format_asked_for(verb: Verb, cluster: Cluster) -> None:
-    later(lambda: cluster.put("fix", {"state": "completed"}))
+    later(cluster, lambda: cluster.put("fix", {"state": "completed"}))
     result = verb("run", "fixer", "--name", "fix", "--wait", "-o", "name")
     assert result.stdout == "agentrun.agentrun.dev/fix\n"
     assert "completed" in result.stderr
@@ -182,6 +186,7 @@ def test_waiting_survives_what_an_api_server_does_in_hours(verb: Verb, cluster: 
 
     cluster.rules.append(rule)
     later(
+        cluster,
         lambda: cluster.cut_watches(*(("ERROR", gone) if trouble == "expired" else ("CUT",))),
         lambda: cluster.put("fix", {"state": "completed"}),
     )
@@ -190,26 +195,15 @@ def test_waiting_survives_what_an_api_server_does_in_hours(verb: Verb, cluster: 
 
 
 def test_waiting_outlives_the_token_of_a_credential_plugin(verb: Verb, cluster: Cluster, kubeconfig: Path) -> None:
-    """A real plugin program: a token of fifteen minutes must not end a wait of hours."""
-    token = kubeconfig.with_name("token")
-    token.write_text(TOKEN)
-    plugin = kubeconfig.with_name("plugin")
-    plugin.write_text(f"#!{sys.executable}\nimport json, pathlib\n"
-                      f"token = pathlib.Path({str(token)!r}).read_text()\n"
-                      "print(json.dumps({'apiVersion': 'client.authentication.k8s.io/v1', 'kind': 'ExecCredential',"
-                      " 'status': {'token': token}}))\n")  # fmt: skip
-    plugin.chmod(0o755)
-    config = json.loads(kubeconfig.read_text())
-    executed = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin), "interactiveMode": "Never"}
-    config["users"][0]["user"] = {"exec": executed}
-    kubeconfig.write_text(json.dumps(config))
+    """A token of fifteen minutes must not end a wait of hours."""
+    token = use_plugin(kubeconfig)
 
     def rotate() -> None:
         token.write_text("the-next-token")
         cluster.token = "the-next-token"
         cluster.cut_watches()
 
-    later(rotate, lambda: cluster.put("fix", {"state": "completed"}), every=0.6)
+    later(cluster, rotate, lambda: cluster.put("fix", {"state": "completed"}))
     result = verb("run", "fixer", "--name", "fix", "--wait", "--timeout", "20s")
     assert result.exit_code == 0, result.output
     assert cluster.requests[-1].headers["Authorization"] == "Bearer the-next-token"
@@ -218,7 +212,7 @@ def test_waiting_outlives_the_token_of_a_credential_plugin(verb: Verb, cluster: 
 @pytest.mark.parametrize("again", [False, True])
 def test_a_run_deleted_while_one_waits_is_an_error_not_a_hang(verb: Verb, cluster: Cluster, again: bool) -> None:
     acts = [lambda: cluster.delete("fix"), *([lambda: cluster.put("fix", {"state": "completed"})] if again else [])]
-    later(*acts)
+    later(cluster, *acts)
     result = verb("run", "fixer", "--name", "fix", "--wait", "--timeout", "20s")
     assert result.exit_code == 1
     assert "was deleted" in result.stderr
@@ -243,24 +237,12 @@ def test_an_interrupt_leaves_the_run_alone_and_says_how_to_cancel(cluster: Clust
 
 
 def test_a_hostile_status_cannot_reach_the_terminal(cluster: Cluster, kubeconfig: Path) -> None:
-    """On a real pseudo-terminal, where click strips nothing (C50)."""
+    """C50."""
     cluster.put("fix", {"state": "completed", "message": "\x1b]0;owned\x07\rfailed\u202e", "reason": "\x9b2J"})
-    master, slave = pty.openpty()
-    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
-    done = subprocess.run(
-        [*PLUGIN, "watch", "fix"], env=environment, stdout=slave, stderr=slave, timeout=30, check=False
-    )
-    os.close(slave)
-    shown = b""
-    try:
-        while part := os.read(master, 65_536):
-            shown += part
-    except OSError:
-        pass  # how Linux says that the other side is closed
-    os.close(master)
-    assert done.returncode == 0
+    code, shown, _ = on_terminal(kubeconfig, "watch", "fix")
+    assert code == 0
     assert b"completed" in shown
-    assert not set(shown.replace(b"\r\n", b"\n")) & {0x1B, 0x07, 0x0D, 0x9B}
+    assert not {char for char in shown.decode() if unsafe(char) and char != "\n"}
 
 
 def test_the_answer_of_create_may_be_no_json(verb: Verb, cluster: Cluster) -> None:

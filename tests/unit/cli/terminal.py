@@ -1,0 +1,27 @@
+"""The plugin as a real process on a real pseudo-terminal, where nothing is stripped on the way."""
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+PLUGIN = [sys.executable, "-c", "from agentrun.cli.main import kubectl_agentrun; kubectl_agentrun()"]
+
+
+def on_terminal(kubeconfig: Path, *arguments: str) -> tuple[int, bytes, str]:
+    """(exit code, bytes that reached the terminal, standard error)."""
+    master, slave = pty.openpty()
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+    done = subprocess.run(
+        [*PLUGIN, *arguments], env=environment, stdout=slave, stderr=subprocess.PIPE, timeout=30, check=False
+    )
+    os.close(slave)
+    shown = b""
+    try:
+        while part := os.read(master, 65_536):
+            shown += part
+    except OSError:
+        pass  # how Linux says that the other side is closed
+    os.close(master)
+    return done.returncode, shown.replace(b"\r\n", b"\n"), done.stderr.decode()
