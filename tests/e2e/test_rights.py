@@ -33,7 +33,9 @@ ESCALATING = (
 def may(kubectl: Kubectl, account: str, verb: str, resource: str, *flags: str) -> bool:
     """`kubectl auth can-i` for one of our accounts; anything but a clear yes or no is an error."""
     user = f"--as=system:serviceaccount:{NAMESPACE}:{account}"
-    said = kubectl("auth", "can-i", verb, resource, user, *flags, check=False).strip().splitlines()
+    kind, _, subresource = resource.partition("/")  # kubectl would take what follows the slash for a name
+    part = [f"--subresource={subresource}"] if subresource else []
+    said = kubectl("auth", "can-i", verb, kind, user, *part, *flags, check=False).strip().splitlines()
     if not said or said[-1] not in ("yes", "no"):
         raise ClusterError(f"can-i {verb} {resource} gave no answer: {said}")
     return said[-1] == "yes"
