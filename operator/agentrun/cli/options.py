@@ -51,7 +51,7 @@ _CONNECTION = (
         "--operator-namespace",
         metavar="NAMESPACE",
         envvar="AGENTRUN_OPERATOR_NAMESPACE",
-        help="Namespace of the operator, where the read API is; else agentrun-system.",
+        help="Where the read API is; else AGENTRUN_OPERATOR_NAMESPACE, else agentrun-system.",
     ),
 )
 

@@ -12,7 +12,7 @@ _SANDBOX_IS_FINE = frozenset({"", "Ready", "NotNeeded", "Pending", "Stopped", "S
 
 
 class Exit(IntEnum):
-    """Exit codes of `run --wait` and `watch`."""
+    """Exit codes."""
 
     COMPLETED = 0
     ERROR = 1
@@ -21,6 +21,7 @@ class Exit(IntEnum):
     BLOCKED = 4  # needs_reconciliation, or a person must act
     STOPPED = 5  # cancelled or killed
     TIMED_OUT = 124  # as timeout(1) says it
+    INTERRUPTED = 130  # as shells count a process that SIGINT ended
 
 
 def finished(run: Object) -> Exit | None:

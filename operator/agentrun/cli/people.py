@@ -120,9 +120,10 @@ def resume(run: str) -> None:
 @click.argument("run", required=False)
 @connection
 def watch(run: str | None) -> None:
-    """Show each change of RUN until it is finished; without RUN those of the whole namespace.
+    """Show each change of RUN until it is finished; without RUN of all runs of the namespace.
 
-    Exit codes with RUN: as `run --wait`.
+    With RUN the exit code tells the outcome, as for `run --wait`; a run that waits for a person is
+    waited for. Without RUN it goes on until it is interrupted.
     """
     from agentrun.cli.session import run_verb  # noqa: PLC0415
     from agentrun.cli.waiting import watch_runs  # noqa: PLC0415

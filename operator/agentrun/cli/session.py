@@ -9,13 +9,13 @@ from typing import Any, cast
 import click
 
 from agentrun.cli.kubeconfig import choose
+from agentrun.cli.outcome import Exit
 from agentrun.core.errors import AgentrunError
 from agentrun.kube.access import access
 from agentrun.kube.client import KubeClient
 from agentrun.render.text import block
 
 OPERATOR_NAMESPACE = "agentrun-system"
-INTERRUPTED = 130  # as shells count a process that SIGINT ended
 
 
 class Session:
@@ -58,7 +58,7 @@ def run_verb(work: Coroutine[Any, Any, int]) -> None:
         code = asyncio.run(work)
     except AgentrunError as error:
         click.echo(f"error: {block(error)}", err=True)
-        code = 1
+        code = Exit.ERROR
     except KeyboardInterrupt:
-        code = INTERRUPTED
+        code = Exit.INTERRUPTED
     sys.exit(code)

@@ -9,12 +9,21 @@ from pathlib import Path
 PLUGIN = [sys.executable, "-c", "from agentrun.cli.main import kubectl_agentrun; kubectl_agentrun()"]
 
 
+def environment(kubeconfig: Path | str = "/nowhere") -> dict[str, str]:
+    """Of a process that finds the same packages as this one."""
+    return {**os.environ, "KUBECONFIG": str(kubeconfig), "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
 def on_terminal(kubeconfig: Path, *arguments: str) -> tuple[int, bytes, str]:
     """(exit code, bytes that reached the terminal, standard error)."""
     master, slave = pty.openpty()
-    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
     done = subprocess.run(
-        [*PLUGIN, *arguments], env=environment, stdout=slave, stderr=subprocess.PIPE, timeout=30, check=False
+        [*PLUGIN, *arguments],
+        env=environment(kubeconfig),
+        stdout=slave,
+        stderr=subprocess.PIPE,
+        timeout=30,
+        check=False,
     )
     os.close(slave)
     shown = b""

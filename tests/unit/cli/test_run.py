@@ -1,6 +1,5 @@
 """`kubectl agentrun run`: the object it sends, and the exit codes of who waits (R0.1, C71)."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import pytest
 from click.testing import Result
 from tests.unit.cli.cluster import Cluster, answer, refusal
 from tests.unit.cli.plugin import use_plugin
-from tests.unit.cli.terminal import PLUGIN, on_terminal
+from tests.unit.cli.terminal import PLUGIN, environment, on_terminal
 
 from agentrun.render.text import unsafe
 
@@ -58,7 +57,7 @@ def test_what_is_sent_is_a_valid_manifest(verb: Verb, cluster: Cluster) -> None:
     verb("run", "fixer", "--text", "-", "--budget", "toolCalls=1", stdin="from a pipe")
     body = cluster.requests[-1].body
     assert body["spec"]["input"] == {"text": "from a pipe"}
-    assert parse({**body, "metadata": {"name": "x"}}).kind == "AgentRun"
+    assert parse({**body, "metadata": {"name": "x"}}).metadata.name == "x"
 
 
 def test_without_a_name_one_is_generated_and_told(verb: Verb, cluster: Cluster) -> None:
@@ -220,10 +219,9 @@ def test_a_run_deleted_while_one_waits_is_an_error_not_a_hang(verb: Verb, cluste
 
 def test_an_interrupt_leaves_the_run_alone_and_says_how_to_cancel(cluster: Cluster, kubeconfig: Path) -> None:
     """A real process with a real SIGINT."""
-    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
     command = [*PLUGIN, "run", "fixer", "--name", "fix", "--wait"]
     with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, env=environment(kubeconfig), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "agentrun.agentrun.dev/fix created\n"
