@@ -8,7 +8,7 @@ import msgspec
 from agentrun.cli.plain import Refused, run_refused
 from agentrun.cli.session import Session
 from agentrun.kube.client import MERGE
-from agentrun.kube.errors import Invalid, error_of
+from agentrun.kube.errors import Conflict, Invalid, error_of
 from agentrun.kube.reading import member, members
 from agentrun.kube.resources import RUNS
 
@@ -39,6 +39,8 @@ async def _send(session: Session, method: str, path: str, body: Object, kind: st
         return answer
     error = error_of(response.status_code, answer)
     problems = _problems(answer)
+    if _replaced(answer):
+        error = Conflict(error.status, error.reason, error.message)
     if isinstance(error, Invalid) and problems:
         raise Refused("the API server refuses it:\n" + "\n".join(f"  {problem}" for problem in problems))
     raise run_refused(error, session.namespace, name)
@@ -50,6 +52,11 @@ def _decoded(content: bytes) -> Object:
     except msgspec.DecodeError:
         return {"message": content[:500].decode(errors="replace")}
     return cast("Object", found) if isinstance(found, dict) else {}
+
+
+def _replaced(status: Object) -> bool:
+    """Another run has the name: to the API server our UID is then a try to change an immutable field."""
+    return any(cause.get("field") == "metadata.uid" for cause in members(member(status, "details"), "causes"))
 
 
 def _problems(status: Object) -> list[str]:

@@ -56,6 +56,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.token = TOKEN
+        self.tokens = 0
         self.requests: list[Request] = []
         self.rules: list[Callable[[Request], Answer | None]] = []
         self.read: Callable[[Request], Answer] = lambda _: answer({"error": {"class": "NotFound", "message": "x"}}, 404)
@@ -122,7 +123,8 @@ class Cluster:
         if request.path.startswith(PROXY):
             return self.read(request)
         if request.path.endswith("/serviceaccounts/agentrun-viewer/token"):
-            return answer({"status": {"token": f"viewer-{request.path.split('/')[4]}"}}, 201)
+            self.tokens += 1
+            return answer({"status": {"token": f"viewer-{request.path.split('/')[4]}-{self.tokens}"}}, 201)
         return self._objects(request)
 
     def _objects(self, request: Request) -> Answer:
@@ -159,7 +161,8 @@ class Cluster:
     def _patch(self, namespace: str, name: str, request: Request) -> Answer:
         old = self.run(name, namespace)
         if request.body.get("metadata", {}).get("uid", old["metadata"]["uid"]) != old["metadata"]["uid"]:
-            return refusal(409, "Conflict", "Precondition failed: UID in precondition")
+            causes = [{"field": "metadata.uid", "message": "Invalid value: field is immutable"}]
+            return refusal(422, "Invalid", "metadata.uid: field is immutable", causes)
         self.put(name, None, {**old["spec"], **request.body["spec"]}, namespace)
         return answer(self.run(name, namespace))
 

@@ -16,11 +16,11 @@ def error(status: int, kind: str, message: str) -> Answer:
 
 
 class Reader:
-    """One run, `fix`. `accepted` is the token it takes; `troubles` answer first, one after another."""
+    """One run, `fix`. `accepted` is how a token it takes begins; `revoked` are those it takes no more."""
 
     def __init__(self, namespace: str = "team") -> None:
-        self.accepted = f"viewer-{namespace}"
-        self.troubles: list[Answer] = []
+        self.accepted = f"viewer-{namespace}-"
+        self.revoked: set[str] = set()
         self.terminal = True
         self.recorded: list[Object] = []
         self.artifacts: dict[str, bytes] = {}
@@ -30,9 +30,8 @@ class Reader:
 
     def __call__(self, request: Request) -> Answer:
         self.asked.append(request)
-        if self.troubles:
-            return self.troubles.pop(0)
-        if request.headers.get("X-Agentrun-Token") != self.accepted:
+        token = request.headers.get("X-Agentrun-Token", "")
+        if not token.startswith(self.accepted) or token in self.revoked:
             return error(401, "Unauthenticated", "no viewer's token")
         parts = [unquote(part) for part in request.path.removeprefix(PROXY).split("/")[2:]]
         if parts[:1] != ["runs"] or parts[1] not in ("fix", UID):

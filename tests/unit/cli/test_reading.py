@@ -86,7 +86,7 @@ def test_a_closed_road_names_the_right_and_the_admins_command(
 
 
 def test_an_old_token_is_replaced_once_and_a_refused_new_one_is_an_error(verb: Verb, reader: Reader) -> None:
-    reader.troubles = [error(401, "Unauthenticated", "old")]
+    reader.revoked = {"viewer-team-1"}
     assert verb("explain", "fix").exit_code == 0
     reader.accepted = "none at all"
     result = verb("explain", "fix")

@@ -210,8 +210,17 @@ def test_waiting_outlives_the_token_of_a_credential_plugin(verb: Verb, cluster: 
 
 @pytest.mark.parametrize("again", [False, True])
 def test_a_run_deleted_while_one_waits_is_an_error_not_a_hang(verb: Verb, cluster: Cluster, again: bool) -> None:
-    acts = [lambda: cluster.delete("fix"), *([lambda: cluster.put("fix", {"state": "completed"})] if again else [])]
-    later(cluster, *acts)
+    """`again`: the name is taken anew while the connection is down."""
+
+    def gone() -> None:
+        with cluster.changed:
+            if again:
+                cluster.cut_watches()
+            cluster.delete("fix")
+            if again:
+                cluster.put("fix", {"state": "completed"})
+
+    later(cluster, gone)
     result = verb("run", "fixer", "--name", "fix", "--wait", "--timeout", "20s")
     assert result.exit_code == 1
     assert "was deleted" in result.stderr
