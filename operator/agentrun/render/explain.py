@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 from agentrun.render.moments import moment
 from agentrun.render.table import table
-from agentrun.render.text import line
+from agentrun.render.text import line, width
 
 QUESTIONS = (
     ("identity", "Identity: who asked for what"),
@@ -20,6 +20,7 @@ QUESTIONS = (
     ("recovery", "Recovery: what may be repeated, what must be checked"),
 )
 _STEP = "  "
+_WIDEST = 120  # a table of longer rows would be wrapped by the terminal: its rows are listed one by one
 
 
 def explain_text(answer: Mapping[str, Any]) -> str:
@@ -71,7 +72,9 @@ def _sequence(value: Sequence[Any], name: str) -> list[str]:
     if items:
         header = list(dict.fromkeys(key for item in items for key in item))
         rows = [[_flat(item.get(key), key) for key in header] for item in items]
-        return table([line(key) for key in header], rows).split("\n")
+        lines = table([line(key) for key in header], rows).split("\n")
+        if all(width(row) <= _WIDEST for row in lines):
+            return lines
     shown: list[str] = []
     for item in value:
         first, *rest = _lines(item, name)

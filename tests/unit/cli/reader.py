@@ -67,7 +67,7 @@ class Reader:
         self.waits.append(int(request.query.get("wait", "0")))
         after = int(request.query["after"])
         items = [event for event in self.recorded if event["seq"] > after][:3]
-        return answer({"items": items, "next": items[-1]["seq"] if items else None})
+        return answer({"items": items, "next": items[-1]["seq"] if items else after})
 
     def _listed(self, name: str) -> Object:
         content = self.artifacts[name]

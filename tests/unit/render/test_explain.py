@@ -38,6 +38,15 @@ def test_objects_with_the_same_members_become_a_table() -> None:
     assert limits[2].split() == ["toolCalls", "40", "39"]
 
 
+def test_rows_too_wide_for_a_terminal_are_listed_one_by_one() -> None:
+    actions = [
+        {"step": "t1c0", "key": "k" * 71, "fingerprint": "f" * 71},
+        {"step": "t1c1", "key": "", "dispatchedAt": 1},
+    ]
+    text = explain_text({"authority": {"actions": actions}})
+    assert f"    - step: t1c0\n      key: {'k' * 71}\n      fingerprint: {'f' * 71}\n    - step: t1c1\n" in text
+
+
 def test_a_question_without_an_answer_says_so_and_unknown_members_are_shown() -> None:
     text = explain_text({"identity": {"newMember": {"deep": [1, [2, {"x": "y"}]]}}})
     assert "newMember" in text
