@@ -138,13 +138,28 @@ class NodeControl:
         """Start what has ended and take the node back; returns when it is Ready."""
         one = self._nodes[name]
         binaries = binaries_path()
-        for part in node.PARTS[:3]:
-            if not processes.alive("default", node.part(one, part)):
-                processes.restart("default", node.part(one, part))
+        self._revive(one, "containerd")
+        node.wait_runtime(one, binaries)
+        end = time.monotonic() + 60
+        while not self._settled(
+            one
+        ):  # the kubelet ends while containerd still loads its plugins: an init starts it again
+            if time.monotonic() > end:
+                raise ClusterError(f"kubelet and kube-proxy of {name} do not stay up")
         lifecycle.wait_node_ready(one, binaries)
         if not processes.alive("default", node.part(one, "kube-router")):
             processes.restart("default", node.part(one, "kube-router"))
         self._kubectl("uncordon", name)
+
+    def _settled(self, one: Node) -> bool:
+        for part in ("kubelet", "kube-proxy"):
+            self._revive(one, part)
+        time.sleep(2)
+        return all(processes.alive("default", node.part(one, part)) for part in ("kubelet", "kube-proxy"))
+
+    def _revive(self, one: Node, part: str) -> None:
+        if not processes.alive("default", node.part(one, part)):
+            processes.restart("default", node.part(one, part))
 
 
 def _kill_signal() -> Any:

@@ -31,6 +31,11 @@ def start_runtime(node: Node, binaries: Path) -> None:
     argv = [str(binaries / "containerd"), "--config", str(node.state / "containerd.toml")]
     path = {"PATH": f"{binaries}:/usr/sbin:/usr/bin:/sbin:/bin"}
     processes.start(node.cluster, f"{node.name}-containerd", argv, node.netns, path)
+    wait_runtime(node, binaries)
+
+
+def wait_runtime(node: Node, binaries: Path) -> None:
+    """Until containerd answers."""
     ctr = (binaries / "ctr", "--address", node.containerd_socket, "version")
 
     def answers() -> bool:

@@ -193,6 +193,12 @@ def finished_before(
     return _head(rows[0]) if rows else None
 
 
+def newest_named(tenant: Tenant, name: str) -> Generator[Statement, Rows, RunHead | None]:
+    """The newest run of that name."""
+    rows = yield one("newest_named", cluster=tenant.cluster, namespace_uid=tenant.namespace_uid, name=name)
+    return _head(rows[0]) if rows else None
+
+
 def changed_since(cursor: int, overlap: int) -> Generator[Statement, Rows, tuple[int, list[str]]]:
     """Runs changed since the cursor; the next cursor lies `overlap` microseconds before the store's clock.
 

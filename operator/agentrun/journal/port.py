@@ -177,6 +177,10 @@ class Journal(Protocol):
         """The newest terminal run of this tenant with this name and these digests (AlreadyRan, C34)."""
         ...
 
+    async def newest_named(self, tenant: Tenant, name: str) -> RunHead | None:
+        """The newest run of this tenant with this name, finished or not (R1)."""
+        ...
+
     async def changed_since(self, cursor: int) -> tuple[int, list[str]]:
         """Runs whose head moved since the cursor (microseconds, the store's clock), and the next cursor.
 

@@ -79,6 +79,9 @@ class Store:
     ) -> RunHead | None:
         return await self._runner.read(ops.finished_before(tenant, name, template_digest, input_digest))
 
+    async def newest_named(self, tenant: Tenant, name: str) -> RunHead | None:
+        return await self._runner.read(ops.newest_named(tenant, name))
+
     async def changed_since(self, cursor: int) -> tuple[int, list[str]]:
         return await self._runner.read(ops.changed_since(cursor, self.overlap))
 

@@ -306,3 +306,14 @@ async def test_runs_are_listed_page_by_page(journal: Journal) -> None:
     assert len(await journal.runs(live_only=True)) == 5
     assert isinstance(created(), RunCreated)
     assert await journal.epoch() == 1
+
+
+async def test_the_newest_run_of_a_name_is_found_within_its_tenant_only(journal: Journal) -> None:
+    older = await run_log(journal, str(uuid.uuid4()))
+    newer = await run_log(journal, str(uuid.uuid4()))
+    tenant, name = newer.state.tenant, newer.state.name
+    found = await journal.newest_named(tenant, name)
+    assert found is not None
+    assert older.state.uid != found.key.run == newer.state.uid
+    assert await journal.newest_named(tenant, "another") is None
+    assert await journal.newest_named(Tenant(tenant.cluster, "another namespace"), name) is None

@@ -95,6 +95,11 @@ WHERE terminal = 1 AND cluster = %(cluster)s AND namespace_uid = %(namespace_uid
   AND template_digest = %(template_digest)s AND input_digest = %(input_digest)s
 ORDER BY updated_at DESC LIMIT 1;
 
+-- name: newest_named
+SELECT *, now_us() AS now FROM runs
+WHERE cluster = %(cluster)s AND namespace_uid = %(namespace_uid)s AND name = %(name)s
+ORDER BY created_at DESC, run DESC LIMIT 1;
+
 -- name: changed_since
 SELECT run, updated_at FROM runs WHERE updated_at >= %(cursor)s ORDER BY updated_at;
 

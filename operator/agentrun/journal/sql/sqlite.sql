@@ -95,6 +95,11 @@ WHERE terminal = 1 AND cluster = :cluster AND namespace_uid = :namespace_uid AND
   AND template_digest = :template_digest AND input_digest = :input_digest
 ORDER BY updated_at DESC LIMIT 1;
 
+-- name: newest_named
+SELECT *, :now AS now FROM runs
+WHERE cluster = :cluster AND namespace_uid = :namespace_uid AND name = :name
+ORDER BY created_at DESC, run DESC LIMIT 1;
+
 -- name: changed_since
 SELECT run, updated_at FROM runs WHERE updated_at >= :cursor ORDER BY updated_at;
 

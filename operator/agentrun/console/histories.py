@@ -1,0 +1,110 @@
+"""One tenant's runs, as the journal has them: nothing here answers about anybody else's."""
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from agentrun.console.refusal import Refusal, unknown
+from agentrun.core import chain
+from agentrun.core.errors import CorruptHistory
+from agentrun.core.events import (
+    Artifact,
+    Event,
+    EventRecord,
+    ModelCompleted,
+    RunCreated,
+    SteeringAdded,
+    ToolCompleted,
+    VerificationCompleted,
+    WorkspaceGot,
+    decode,
+)
+from agentrun.core.ids import Tenant
+from agentrun.core.reducer import reduce
+from agentrun.core.state import State
+from agentrun.journal.port import Journal, RunHead
+
+_UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class History(msgspec.Struct, frozen=True):
+    """A whole history, its chain verified, and the state it leads to."""
+
+    head: RunHead
+    records: tuple[EventRecord, ...]
+    state: State
+
+
+class Histories:
+    """Raises Refusal 404 for a run that is not this tenant's; JournalUnavailable."""
+
+    def __init__(self, journal: Journal, tenant: Tenant) -> None:
+        self._journal = journal
+        self._tenant = tenant
+
+    async def runs(self, after: str, limit: int) -> list[RunHead]:
+        """A page of runs in the order of their UIDs."""
+        return await self._journal.runs(self._tenant, limit=limit, after=after)
+
+    async def head(self, run: str) -> RunHead:
+        """By UID, or the newest run of that name."""
+        found = await self._journal.head(run) if _UID.fullmatch(run) else None
+        if found is None:
+            found = await self._journal.newest_named(self._tenant, run)
+        if found is None or found.key.tenant != self._tenant:
+            raise unknown(f"the journal has no run {run} of this namespace")
+        return found
+
+    async def records(self, run: str, after: int, limit: int | None = None) -> list[EventRecord]:
+        """Events behind a sequence number."""
+        return await self._journal.events(run, after=after, limit=limit)
+
+    async def history(self, run: str) -> History:
+        """Everything, verified. Raises Refusal 503 on a history that does not hold."""
+        head = await self.head(run)
+        records = tuple(await self._journal.events(head.key.run))
+        try:
+            chain.verify(records)
+        except CorruptHistory as error:
+            raise Refusal(503, "CorruptHistory", str(error)) from error
+        state: State | None = None
+        for record in records:
+            state = reduce(state, record).state
+        if state is None:
+            raise unknown(f"the journal has no events of run {run}")
+        return History(head, records, state)
+
+    async def blob(self, digest: str) -> bytes:
+        """Content that a history of this tenant names; the caller has checked that."""
+        data = await self._journal.get_blob(self._tenant, digest)
+        if data is None:
+            raise Refusal(410, "Gone", f"the content {digest} is no longer kept")
+        return data
+
+
+def named_blobs(records: Iterable[EventRecord]) -> frozenset[str]:
+    """Digests that the events themselves name, never those inside somebody's text."""
+    return frozenset(digest for record in records for digest in _digests(decode(record)) if digest)
+
+
+def _digests(event: Event) -> tuple[str, ...]:
+    match event:
+        case RunCreated():
+            return (event.workspace or "", event.template_digest, event.input_digest)
+        case SteeringAdded():
+            return (event.message,)
+        case ModelCompleted():
+            return (event.message, *(call.arguments for call in event.calls))
+        case ToolCompleted():
+            return (event.output,)
+        case WorkspaceGot():
+            return (event.snapshot, *_of(event.artifacts))
+        case VerificationCompleted():
+            return _of(event.artifacts)
+        case _:
+            return ()
+
+
+def _of(artifacts: tuple[Artifact, ...]) -> tuple[str, ...]:
+    return tuple(artifact.digest for artifact in artifacts)
