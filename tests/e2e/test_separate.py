@@ -80,7 +80,9 @@ def test_an_old_leader_that_wakes_writes_nothing_C3(tenant: Tenant, separate: Pr
     pid = separate.pid(old)
     os.kill(pid, signal.SIGSTOP)
     try:
-        wait_until("another operator leads", lambda: _leading(separate, tenant.kubectl) not in ("", _name(old)), 60, 0.5)
+        wait_until(
+            "another operator leads", lambda: _leading(separate, tenant.kubectl) not in ("", _name(old)), 60, 0.5
+        )
         tenant.apply("slow-tool")
         tenant.state("slow-tool", "waiting_tool")
     finally:

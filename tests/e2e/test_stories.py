@@ -162,7 +162,21 @@ def test_cancel_reaches_a_model_call(tenant: Tenant) -> None:
 def test_what_this_version_cannot_do_is_refused_by_name(tenant: Tenant) -> None:
     tenant.apply("git-input")
     tenant.until("git-input", "is refused", lambda status: status.get("reason") == "GitInputUnavailable")
+    assert tenant.condition("git-input", "Accepted") == ("False", "GitInputUnavailable")
     assert tenant.condition("git-input", "Stalled")[0] == "True"
+    assert tenant.condition("git-input", "Finished")[0] == "True", "nobody may wait for ever"
+    assert tenant.pods() == []
+
+
+def test_a_run_that_waits_for_its_definition_can_be_cancelled_and_never_starts(tenant: Tenant) -> None:
+    tenant.apply("late-definition")
+    tenant.until("late-definition", "waits", lambda status: status.get("reason") == "DefinitionNotFound")
+    tenant.patch("late-definition", '{"stop":{"mode":"Cancel","message":"enough"}}')
+    assert tenant.finished("late-definition", 20)["reason"] == "Cancelled"
+    tenant.apply("late-definition-2")
+    settle(3)
+    assert tenant.status("late-definition")["reason"] == "Cancelled"
+    assert tenant.condition("late-definition", "Finished")[0] == "True"
 
 
 @pytest.mark.usefixtures("story")

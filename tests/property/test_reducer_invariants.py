@@ -18,6 +18,7 @@ from agentrun.core.events import (
     NewEvent,
     Quiesced,
     RunDeleted,
+    RunRefused,
     SandboxGone,
     SandboxLost,
     SandboxRefused,
@@ -153,7 +154,15 @@ class AnyOrder(RuleBasedStateMachine):
             self._add(StopRequested(mode, ACTOR))
 
     @rule(
-        event=st.sampled_from([RunDeleted(), Quiesced(), DeadlinePassed("wallClock"), DeadlinePassed("idle")]),
+        event=st.sampled_from(
+            [
+                RunDeleted(),
+                RunRefused("UnsupportedFeature", "no"),
+                Quiesced(),
+                DeadlinePassed("wallClock"),
+                DeadlinePassed("idle"),
+            ]
+        ),
         rarely=RARELY,
     )
     def operator_fact(self, event: object, rarely: int) -> None:

@@ -171,6 +171,7 @@ class FailedReason(StrEnum):
     SANDBOX_LOST = "SandboxLost"
     SANDBOX_REPLACED = "SandboxReplaced"
     START_DEADLINE_EXCEEDED = "StartDeadlineExceeded"
+    UNSUPPORTED_FEATURE = "UnsupportedFeature"
     VERIFICATION_FAILED = "VerificationFailed"
 
 

@@ -28,10 +28,7 @@ from agentrun.core.schedule import lacking
 from agentrun.core.state import State
 
 MESSAGE_LIMIT = 1000
-FINAL_FAILURES = {
-    AcceptedReason.GIT_INPUT_UNAVAILABLE: FailedReason.GIT_INPUT_UNAVAILABLE,
-    AcceptedReason.INVALID_INPUT: FailedReason.INVALID_INPUT,
-}
+REFUSALS = {reason.value for reason in AcceptedReason} & {reason.value for reason in FailedReason}
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -73,6 +70,23 @@ def waiting_marks(waiting: Waiting) -> list[Mark]:
     ]
 
 
+def stopped_marks(waiting: Waiting, mode: str, message: str) -> list[Mark]:
+    """Of a run that was stopped while it waited: it never started, and never will."""
+    reason = FailedReason.KILLED if mode == "Kill" else FailedReason.CANCELLED
+    changed = [
+        Mark(Type.ADMITTED, False, AdmittedReason.STOPPED),
+        Mark(Type.PAUSED, False, PausedReason.STOPPING),
+        Mark(Type.CANCEL_ACKNOWLEDGED, True, CancelAcknowledgedReason.ACKNOWLEDGED, message),
+        Mark(Type.COMPLETE, False, CompleteReason.FAILED),
+        Mark(Type.FAILED, True, reason, "stopped before it started"),
+        Mark(Type.FINISHED, True, FinishedReason.FAILED, reason.value),
+        Mark(Type.RECONCILING, False, ReconcilingReason.RECONCILED),
+        Mark(Type.STALLED, True, StalledReason.FAILED, waiting.message),
+    ]
+    by_type = {mark.type: mark for mark in (*waiting_marks(waiting), *changed)}
+    return list(by_type.values())
+
+
 def replayed_marks(outcome: str, *, completed: bool) -> list[Mark]:
     """Of a run whose work was done before: shown, not run again (C34)."""
     message = f"the same work ran before and ended {outcome}; set spec.rerunPolicy to Always to run it again"
@@ -96,7 +110,7 @@ def replayed_marks(outcome: str, *, completed: bool) -> list[Mark]:
 def run_marks(state: State, seen: Seen) -> list[Mark]:
     """Of a run that has a history."""
     return [
-        Mark(Type.ACCEPTED, True, AcceptedReason.ACCEPTED),
+        _accepted(state),
         _admitted(state),
         _sandbox(state, seen),
         Mark(Type.APPROVAL_REQUIRED, False, ApprovalRequiredReason.NOT_REQUIRED),
@@ -109,7 +123,16 @@ def run_marks(state: State, seen: Seen) -> list[Mark]:
     ]
 
 
+def _accepted(state: State) -> Mark:
+    outcome = state.outcome
+    if outcome is not None and not state.admitted_at and outcome.reason in REFUSALS:
+        return Mark(Type.ACCEPTED, False, AcceptedReason(outcome.reason), outcome.message)
+    return Mark(Type.ACCEPTED, True, AcceptedReason.ACCEPTED)
+
+
 def _admitted(state: State) -> Mark:
+    if state.outcome is not None and not state.admitted_at and state.outcome.reason in REFUSALS:
+        return Mark(Type.ADMITTED, False, AdmittedReason.NOT_ACCEPTED)
     if state.admitted_at:
         return Mark(Type.ADMITTED, True, AdmittedReason.ADMITTED)
     if state.stop is not None:

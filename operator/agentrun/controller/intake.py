@@ -29,6 +29,13 @@ class Waiting(msgspec.Struct, frozen=True):
     final: bool = False
 
 
+class Refusal(msgspec.Struct, frozen=True):
+    """What this version cannot do: journalled, so that no later version starts the run behind anybody's back."""
+
+    reason: Reason
+    message: str
+
+
 class Intake(msgspec.Struct, frozen=True):
     """What a run will be started with."""
 
@@ -36,15 +43,16 @@ class Intake(msgspec.Struct, frozen=True):
     template_digest: str
     revision: str
     plan: RunPlan
+    refusal: Refusal | None = None
 
 
 def judge(
     run: Object, definition: Object | None, agent_class: Object | None, revision: Object | None
 ) -> Intake | Waiting:
     """Look at everything a run names, in the order a person would mend it."""
-    refused = _own_fields(run)
-    if refused is not None:
-        return refused
+    if "run" not in member(run["spec"], "attribution"):
+        fix = "install the chart agentrun-crds (admission policies), then delete and apply the run again"
+        return Waiting(Reason.UNATTRIBUTED, f"nobody vouches for who requested this run: {fix}", final=True)
     name = run["spec"]["definitionRef"]["name"]
     if definition is None:
         return Waiting(
@@ -59,20 +67,15 @@ def judge(
     return _planned(run, template, agent_class)
 
 
-def _own_fields(run: Object) -> Waiting | None:
+def _refusal(run: Object) -> Refusal | None:
     spec = run["spec"]
-    if "run" not in member(spec, "attribution"):
-        fix = "install the chart agentrun-crds (admission policies), then delete and apply the run again"
-        return Waiting(Reason.UNATTRIBUTED, f"nobody vouches for who requested this run: {fix}", final=True)
     if member(spec, "input").get("git"):
         fix = "give spec.input.files instead"
-        return Waiting(
-            Reason.GIT_INPUT_UNAVAILABLE, f"spec.input.git is not available in this version: {fix}", final=True
-        )
+        return Refusal(Reason.GIT_INPUT_UNAVAILABLE, f"spec.input.git is not available in this version: {fix}")
     for field, what in UNSUPPORTED_FIELDS.items():
         if spec.get(field):
             message = f"spec.{field}: {what} are not available in this version; leave the field out"
-            return Waiting(Reason.UNSUPPORTED_FEATURE, message, final=True)
+            return Refusal(Reason.UNSUPPORTED_FEATURE, message)
     return None
 
 
@@ -92,14 +95,15 @@ def _template(run: Object, definition: Object, revision: Object | None) -> Objec
 
 def _planned(run: Object, template: Object, agent_class: Object) -> Intake | Waiting:
     files = members(member(run["spec"], "input"), "files")
+    refusal, plan = _refusal(run), RunPlan()
     try:
         plan = plan_run(template, agent_class, run["spec"].get("budget"), workspace=bool(files))
     except LookupError as error:
         return Waiting(Reason.MODEL_NOT_FOUND, str(error.args[0]))
     except Unsupported as error:
-        return Waiting(Reason.UNSUPPORTED_FEATURE, str(error), final=True)
+        refusal = refusal or Refusal(Reason.UNSUPPORTED_FEATURE, str(error))
     digest = template_digest(template)
-    return Intake(template, digest, revision_name(run["spec"]["definitionRef"]["name"], digest), plan)
+    return Intake(template, digest, revision_name(run["spec"]["definitionRef"]["name"], digest), plan, refusal)
 
 
 def input_document(run: Object, files: dict[str, str]) -> Object:

@@ -7,20 +7,20 @@ from typing import Any
 
 import msgspec
 
-from agentrun.controller.conditions import Mark, Seen, replayed_marks, run_marks, waiting_marks
+from agentrun.controller.conditions import REFUSALS, Mark, Seen, replayed_marks, run_marks, stopped_marks, waiting_marks
 from agentrun.controller.definitions import ensure_revision
 from agentrun.controller.inputs import Frozen, freeze
 from agentrun.controller.intake import Intake, Waiting, judge
-from agentrun.controller.names import MANAGER, revision_name
+from agentrun.controller.names import DENY_POLICY, MANAGER, revision_name
 from agentrun.controller.pod_view import Life, look
 from agentrun.controller.sandboxes import Sandboxes, purpose
 from agentrun.controller.spec_facts import actor, spec_facts
 from agentrun.controller.standing import standing_objects
-from agentrun.controller.status import JournalHead, iso, pending_status, run_status
+from agentrun.controller.status import JournalHead, iso, pending_status, run_status, stopped_status
 from agentrun.controller.status_writer import StatusWriter
 from agentrun.controller.world import World
 from agentrun.core.digest import canonical, sha256_digest
-from agentrun.core.events import DeadlinePassed, Quiesced, RunAdmitted, RunCreated, RunDeleted
+from agentrun.core.events import DeadlinePassed, Quiesced, RunAdmitted, RunCreated, RunDeleted, RunRefused
 from agentrun.core.ids import Tenant
 from agentrun.core.reducer import CURRENT_VERSION
 from agentrun.core.state import State
@@ -33,7 +33,7 @@ from agentrun.kube.resources import NAMESPACES, POLICIES, SERVICE_ACCOUNTS
 Object = dict[str, Any]
 TROUBLE_SECONDS = 3.0
 PROGRESS_SECONDS = 10.0
-NOT_INHERITED = ("Cancelled", "Killed")
+NOT_INHERITED = {"Cancelled", "Killed"}
 Clock = Callable[[], int]
 
 
@@ -53,7 +53,6 @@ class Reconciler:
         self._logs: dict[str, RunLog] = {}
         self._templates: dict[str, Object] = {}
         self._standing: set[str] = set()
-        self._namespaces: dict[str, str] = {}
         self.epoch = 0
 
     # --- entry -----------------------------------------------------------------------------------------------------
@@ -77,11 +76,11 @@ class Reconciler:
     # --- a run that has no history ---------------------------------------------------------------------------------
 
     async def _take_in(self, run: Object) -> float | None:
-        await self._ensure_standing(run["metadata"]["namespace"])
+        tenant = await self._tenant(run["metadata"]["namespace"])
+        await self._ensure_standing(run["metadata"]["namespace"], tenant)
         judged = await self._judge(run)
         if isinstance(judged, Waiting):
             return await self._show_waiting(run, judged)
-        tenant = await self._tenant(run["metadata"]["namespace"])
         frozen = await freeze(run, tenant, self._kube, self._journal)
         if isinstance(frozen, Waiting):
             await self._show_waiting(run, frozen)
@@ -91,6 +90,8 @@ class Reconciler:
             return await self._show_replayed(run, before)
         log = await self._create(run, judged, tenant, frozen)
         self._logs[run["metadata"]["uid"]] = log
+        if judged.refusal is not None:
+            await log.accept(RunRefused(judged.refusal.reason.value, judged.refusal.message), "refused")
         return await self._drive(run, log)
 
     async def _judge(self, run: Object) -> Intake | Waiting:
@@ -119,7 +120,7 @@ class Reconciler:
             return None
         name = run["metadata"]["name"]
         before = await self._journal.finished_before(tenant, name, intake.template_digest, frozen.digest)
-        return before if before is not None and before.outcome not in NOT_INHERITED else None
+        return before if before is not None and before.outcome not in NOT_INHERITED | REFUSALS else None
 
     async def _create(self, run: Object, intake: Intake, tenant: Tenant, frozen: Frozen) -> RunLog:
         meta = run["metadata"]
@@ -142,6 +143,13 @@ class Reconciler:
         return await RunLog.create(self._journal, self._clock, created, requester.username)
 
     async def _show_waiting(self, run: Object, waiting: Waiting) -> float | None:
+        stop = member(run["spec"], "stop")
+        mode: str = stop.get("mode", "")
+        if mode:
+            marks = stopped_marks(waiting, mode, stop.get("message", ""))
+            return await self._show(
+                run, lambda before: stopped_status(_generation(run), marks, mode, before, self._clock())
+            )
         return await self._show(
             run, lambda before: pending_status(_generation(run), waiting_marks(waiting), before, self._clock())
         )
@@ -259,18 +267,18 @@ class Reconciler:
         return self._world.kind("agentclasses").name("", class_name)
 
     async def _tenant(self, namespace: str) -> Tenant:
-        if namespace not in self._namespaces:
-            found = await self._kube.get(NAMESPACES, namespace)
-            self._namespaces[namespace] = found["metadata"]["uid"]
-        return Tenant(self._cluster, self._namespaces[namespace])
+        """Asked anew for each run: a namespace made again under its old name is another tenant."""
+        found = await self._kube.get(NAMESPACES, namespace)
+        return Tenant(self._cluster, str(found["metadata"]["uid"]))
 
-    async def _ensure_standing(self, namespace: str) -> None:
-        if namespace in self._standing:
+    async def _ensure_standing(self, namespace: str, tenant: Tenant) -> None:
+        """Made once; the default-deny is looked for before each run, whoever may have taken it away."""
+        if tenant.key in self._standing and await self._kube.find(POLICIES, DENY_POLICY, namespace) is not None:
             return
         for found in standing_objects(namespace):
             resource = POLICIES if found["kind"] == "NetworkPolicy" else SERVICE_ACCOUNTS
             await self._kube.apply(resource, found, manager=MANAGER)
-        self._standing.add(namespace)
+        self._standing.add(tenant.key)
 
     async def _deleted(self, uid: str) -> None:
         """The object is gone: its Pods go by owner references; the history says so."""

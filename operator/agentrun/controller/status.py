@@ -43,6 +43,13 @@ def pending_status(generation: int, marks: list[Mark], before: Object, now: int)
     }
 
 
+def stopped_status(generation: int, marks: list[Mark], mode: str, before: Object, now: int) -> Object:
+    """Of a run that was stopped before it had a history."""
+    reason = "Killed" if mode == "Kill" else "Cancelled"
+    shown = pending_status(generation, marks, before, now)
+    return shown | {"state": "failed", "reason": reason, "message": "stopped before it started"}
+
+
 def run_status(
     state: State, head: JournalHead, marks: list[Mark], seen: Seen, generation: int, before: Object, now: int
 ) -> Object:

@@ -115,6 +115,13 @@ class RunDeleted(EventBody, frozen=True, tag="RunDeleted"):
     """The AgentRun is missing from a full list: the tree is cancelled, unknown effects stay recorded."""
 
 
+class RunRefused(EventBody, frozen=True, tag="RunRefused"):
+    """What the run asks for cannot be done by this version: it ends before it starts, for good."""
+
+    reason: str
+    message: str
+
+
 class Quiesced(EventBody, frozen=True, tag="Quiesced"):
     """No Pod of a stopping run exists any more (a fresh list at the API server said so) and nothing was in flight."""
 
@@ -284,7 +291,9 @@ class StepAbandoned(EventBody, frozen=True, tag="StepAbandoned"):
     reason: str
 
 
-ControlFact = RunAdmitted | ModeChanged | StopRequested | SteeringAdded | DeadlinePassed | RunDeleted | Quiesced
+ControlFact = (
+    RunAdmitted | RunRefused | ModeChanged | StopRequested | SteeringAdded | DeadlinePassed | RunDeleted | Quiesced
+)
 SandboxFact = SandboxStarted | SandboxLost | SandboxGone | SandboxRefused
 DispatchResult = LeaseTaken | StepDispatched | StepFailed | StepAbandoned
 WorkResult = ModelCompleted | ModelFailed | ToolCompleted | WorkspacePut | WorkspaceGot | VerificationCompleted

@@ -12,6 +12,7 @@ from agentrun.core.events import (
     ModelFailed,
     Quiesced,
     RunDeleted,
+    RunRefused,
     SandboxGone,
     SandboxLost,
     SandboxRefused,
@@ -261,3 +262,14 @@ def test_a_step_that_fails_for_good_names_itself() -> None:
     history.dispatch("put1", 2).add(StepFailed("put1", 2, "Timeout", "no answer"))
     assert history.now.outcome is not None
     assert history.now.outcome.message == "put1: Timeout: no answer"
+
+
+def test_a_refused_run_ends_before_it_starts_and_a_late_refusal_changes_nothing() -> None:
+    refused = History(created(RunPlan()))
+    refused.add(RunRefused("UnsupportedFeature", "forks are not available"), source_key="refused")
+    assert (visible_state(refused.now).value, visible_reason(refused.now)) == ("failed", "UnsupportedFeature")
+    refused.admit()
+    assert not commands(refused.now)
+    admitted = History(created(RunPlan())).admit()
+    admitted.add(RunRefused("UnsupportedFeature", "too late"), source_key="refused")
+    assert admitted.now.outcome is None

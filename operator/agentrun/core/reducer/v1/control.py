@@ -11,6 +11,7 @@ from agentrun.core.events import (
     Quiesced,
     RunAdmitted,
     RunDeleted,
+    RunRefused,
     SteeringAdded,
     StopRequested,
 )
@@ -26,6 +27,8 @@ def apply_control(state: State, event: ControlFact) -> State:
     match event:
         case RunAdmitted():
             return _admitted(state, event)
+        case RunRefused():
+            return evidence(state) if state.admitted_at else fail(state, event.reason, event.message)
         case ModeChanged():
             return _mode(state, event)
         case StopRequested():
