@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agentrun.core.errors import AgentrunError
+from agentrun.journal import operations
 from agentrun.journal.operations import Rows, Statement
 from agentrun.journal.port import JournalUnavailable, SchemaMismatch
 from agentrun.journal.queries import migrations, queries
@@ -138,6 +139,10 @@ class SqliteJournal(Store):
         except BaseException:
             lock.close()
             raise
+
+    async def changed_since(self, cursor: int) -> tuple[int, list[str]]:
+        """In line with the writes: a reader's snapshot may miss a change that is stamped, not yet committed."""
+        return await self._writer.call(operations.changed_since(cursor, self.overlap))
 
     async def wait_change(self, timeout: float) -> None:
         try:

@@ -287,6 +287,33 @@ async def test_the_outcome_of_the_same_work_is_found_again_C34(journal: Journal)
     assert await journal.finished_before(key[0], "another", key[2], key[3]) is None
 
 
+async def test_whoever_follows_the_cursor_sees_every_run_whatever_is_written_meanwhile(journal: Journal) -> None:
+    """A change is stamped before it is committed: a look in between must not step over it."""
+    made: list[str] = []
+    seen: set[str] = set()
+    ended = asyncio.Event()
+
+    async def write() -> None:
+        for _ in range(60):
+            uid = str(uuid.uuid4())
+            await run_log(journal, uid)
+            made.append(uid)
+
+    async def follow() -> None:
+        cursor = 0
+        last = False
+        while not last:
+            last = ended.is_set()
+            cursor, changed = await journal.changed_since(cursor)
+            seen.update(changed)
+
+    follower = asyncio.create_task(follow())
+    await asyncio.gather(write(), write())
+    ended.set()
+    await follower
+    assert seen >= set(made)
+
+
 async def test_an_accepted_fact_is_told_from_a_moved_head(journal: Journal) -> None:
     log = await run_log(journal)
     from agentrun.core.events import encode
