@@ -138,7 +138,7 @@ def test_a_registry_that_never_answers_is_progress_and_no_network_fault_C60(tena
         seen.add(reason)
         assert " s" in message
         time.sleep(0.5)
-    assert seen == {"Pulling"}
+    assert {"Pulling"} <= seen <= {"Pulling", "Starting"}, "the guard may start meanwhile; nothing has failed"
 
 
 def _sandbox(status: dict[str, Any]) -> tuple[str, str]:
