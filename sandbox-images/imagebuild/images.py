@@ -32,7 +32,7 @@ REFERENCE_PACKAGES = (
 )  # fmt: skip
 REFERENCE_ENV = (
     "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8",
-    "PIP_BREAK_SYSTEM_PACKAGES=1", "PIP_DISABLE_PIP_VERSION_CHECK=1",
+    "PIP_BREAK_SYSTEM_PACKAGES=1", "PIP_DISABLE_PIP_VERSION_CHECK=1", "PYTHONDONTWRITEBYTECODE=1",
 )  # fmt: skip
 PRODUCT_PACKAGES = ("python3", "ca-certificates", "tzdata", "media-types")
 PRODUCT_ENV = ("PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "PYTHONUNBUFFERED=1")
