@@ -22,12 +22,13 @@ _SUFFIX = {None: Decimal(1), "m": Decimal("0.001")} | {
     for base, binary in ((1000, ""), (1024, "i"))
     for power, unit in enumerate(("k" if not binary else "K", "M", "G", "T"), start=1)
 }
-_EMPTY: tuple[Any, ...] = (None, [], {}, False, "")
+# Where `false` is what the API server's own default says; elsewhere (runAsNonRoot) it takes a protection away.
+_FALSE_BY_DEFAULT = {"hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "privileged", "readOnly"}
 
 
 def mutations(asked: Object, admitted: Object) -> list[str]:
     """Paths that differ, empty when the Pod is as asked. Defaults that mean nothing are no difference."""
-    found = [name for name in _POD_FIELDS if not _same(asked["spec"].get(name), admitted["spec"].get(name))]
+    found = [name for name in _POD_FIELDS if not _same(asked["spec"].get(name), admitted["spec"].get(name), name)]
     for group in ("initContainers", "containers"):
         found += _containers(group, asked["spec"].get(group, []), admitted["spec"].get(group, []))
     found += _volumes(asked["spec"]["volumes"], members(admitted["spec"], "volumes"))
@@ -52,14 +53,19 @@ def _volumes(asked: list[Object], admitted: list[Object]) -> list[str]:
     return [f"volumes[{name}]" for name in (*changed, *(there.keys() - wanted.keys()))]
 
 
-def _same(asked: Any, admitted: Any) -> bool:
-    if asked in _EMPTY and admitted in _EMPTY:
+def _same(asked: Any, admitted: Any, name: str = "") -> bool:
+    if _absent(asked, name) and _absent(admitted, name):
         return True
     if _is_object(asked) and _is_object(admitted):
         return _same_members(asked, admitted)
     if _is_list(asked) and _is_list(admitted):
         return _same_items(asked, admitted)
     return _same_value(asked, admitted)
+
+
+def _absent(value: Any, name: str) -> bool:
+    """0 is a value: as a user it is root."""
+    return value is None or (value is False and name in _FALSE_BY_DEFAULT) or (value in ([], {}, "") and value != 0)
 
 
 def _is_object(value: Any) -> TypeGuard[Object]:
@@ -71,7 +77,7 @@ def _is_list(value: Any) -> TypeGuard[list[Any]]:
 
 
 def _same_members(asked: Object, admitted: Object) -> bool:
-    return all(_same(asked.get(name), admitted.get(name)) for name in asked.keys() | admitted.keys())
+    return all(_same(asked.get(name), admitted.get(name), name) for name in asked.keys() | admitted.keys())
 
 
 def _same_items(asked: list[Any], admitted: list[Any]) -> bool:
