@@ -5,9 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 FIGURES = pytest.StashKey[dict[str, dict[str, object]]]()
+
+# A slow machine is no failure; examples are the same in every run.
+settings.register_profile("agentrun", deadline=None, derandomize=True)
+settings.load_profile("agentrun")
 
 pytest_plugins = ["tests.cluster.fixtures", "tests.integration.postgres"]
 

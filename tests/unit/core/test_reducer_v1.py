@@ -201,7 +201,7 @@ def test_a_reply_cut_at_the_cap_dispatches_nothing_and_is_bounded_C39() -> None:
         assert ids(history) == [f"t{turn + 1}#1"]
     history.dispatch("t3").reply("t3", finish="Length")
     assert history.now.outcome is not None
-    assert history.now.outcome.reason == "ModelFailed"
+    assert history.now.outcome.reason == "OutputTruncated"
 
 
 def test_model_failures_back_off_and_are_bounded_while_rate_limits_cost_no_attempt_C42() -> None:

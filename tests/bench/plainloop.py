@@ -1,0 +1,99 @@
+"""The reference of P1: what one would write by hand. One commit a step, the journal's own rows, and nothing else.
+
+The rows come ready made (encoded, hashed, numbered), so the loop pays for the store alone: no reducer, no hash, no
+JSON, no asyncio, no second thread. Durability is the journal's: WAL with `synchronous = FULL`, or PostgreSQL's
+defaults. The fence and the head are checked in the update itself, which saves the row lock the journal takes first.
+"""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import psycopg
+
+from agentrun.journal.port import Append
+from agentrun.journal.queries import queries
+
+Execute = Callable[[str, Sequence[Any]], Any]
+
+EVENT = (
+    "INSERT INTO events (run, seq, fence, kind, kind_version, source_key, recorded_at, body, prev_hash, hash) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+FINISH = "DELETE FROM commands WHERE run = ? AND id = ?"
+ISSUE = "INSERT INTO commands (run, id, kind, body, not_before) VALUES (?, ?, ?, ?, ?)"
+HEAD = (
+    "UPDATE runs SET seq = ?, hash = ?, state = ?, terminal = ?, outcome = ?, updated_at = ? "
+    "WHERE run = ? AND seq = ? AND fence = ?"
+)
+
+
+class HeadLost(RuntimeError):
+    """The update found another head or fence: the loop and the journal did not do the same work."""
+
+
+def statements(step: Append) -> list[tuple[str, Sequence[Any]]]:
+    """What the loop sends for one step, in order; made before the clock starts."""
+    last = step.events[-1]
+    rows: list[tuple[str, Sequence[Any]]] = [
+        (EVENT, (e.run, e.seq, e.fence, e.kind, e.kind_version, e.source_key, e.recorded_at, e.body, e.prev_hash, e.hash))
+        for e in step.events
+    ]  # fmt: skip
+    rows += [(FINISH, (step.run, name)) for name in step.finished]
+    rows += [(ISSUE, (step.run, c.id, c.kind, c.body, c.not_before)) for c in step.issued]
+    head = (
+        last.seq, last.hash, step.state, int(step.terminal), step.outcome, last.recorded_at, step.run,
+        step.expected_seq, step.fence,
+    )  # fmt: skip
+    return [*rows, (HEAD, head)]
+
+
+class SqliteLoop:
+    """On the file of a journal, beside its own connections."""
+
+    def __init__(self, path: str) -> None:
+        self._connection = sqlite3.connect(path, isolation_level=None, cached_statements=256, timeout=10)
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = FULL")
+
+    def run(self, owner: str, steps: Sequence[list[tuple[str, Sequence[Any]]]]) -> None:
+        """Take the lease, then one transaction a step."""
+        execute: Execute = self._connection.execute
+        now = steps[0][0][1][6]
+        self._connection.execute(queries("sqlite")["take_lease"], {"owner": owner, "micros": 10**12, "now": now})
+        for step in steps:
+            execute("BEGIN IMMEDIATE", ())
+            for sql, values in step:
+                cursor = execute(sql, values)
+            if cursor.rowcount != 1:
+                raise HeadLost(steps[0][0][1][0])
+            execute("COMMIT", ())
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+class PostgresLoop:
+    """On the database of a journal, over one connection with prepared statements."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = psycopg.connect(url)
+        self._connection.prepare_threshold = 0
+
+    def run(self, owner: str, steps: Sequence[list[tuple[str, Sequence[Any]]]]) -> None:
+        """Take the lease, then one transaction a step."""
+        ready = [[(sql.replace("?", "%s").encode(), values) for sql, values in step] for step in steps]
+        cursor = self._connection.cursor()
+        cursor.execute(queries("postgres")["take_lease"].encode(), {"owner": owner, "micros": 10**12})
+        self._connection.commit()
+        for step in ready:
+            for sql, values in step:
+                cursor.execute(sql, values)
+            if cursor.rowcount != 1:
+                raise HeadLost(steps[0][0][1][0])
+            self._connection.commit()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
