@@ -43,8 +43,11 @@ types: venv
 	$(VENV)/bin/mypy
 	$(VENV)/bin/pyright --pythonpath $(PY)
 
-crds: venv ## Generate CRDs, admission policies and the API reference
+crds: venv ## Generate CRDs, admission policies, the chart of both, and the reference pages
 	$(PY) -m agentrun.api.crdgen crds
+	$(PY) -m agentrun.api.crdgen --chart charts/agentrun-crds/templates
+	$(PY) -m agentrun.api.reference docs/reference/api.md
+	$(PY) -m agentrun.cli.reference docs/reference/cli.md
 
 bench: venv ## Figures as ratios; ID=P4 for one
 	$(PY) -m tests.bench $(ID)
