@@ -6,7 +6,7 @@ import statistics
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ from tests.integration.postgres import PostgresServer, programs
 
 from agentrun.core.events import Event, EventRecord, RunAdmitted, ToolCompleted
 from agentrun.core.plan import RunPlan, ToolPlan
+from agentrun.core.reducer import commands
 from agentrun.core.state import State
-from agentrun.harness.dispatching import dispatched, due
 from agentrun.journal import open_journal
 from agentrun.journal.port import Append, Journal
 from agentrun.journal.runlog import RunLog
@@ -109,9 +109,9 @@ async def _turns(log: RunLog, fence: int) -> None:
 
 
 def _following(state: State) -> Sequence[Event]:
-    now = _clock()
-    made = (dispatched(state, step, now, lambda _state: histories.BLOB) for step in due(state, now, 8))
-    return [event for event in made if event is not None]
+    """The dispatch of what is due. Keys and fingerprints of effects are the harness's work: ready made here."""
+    steps = (state.step(command.step) for command in commands(state))
+    return [histories.dispatched(step.id, step.attempt) for step in steps if step is not None and not step.flying]
 
 
 def _clock() -> int:
@@ -119,7 +119,7 @@ def _clock() -> int:
 
 
 @contextmanager
-def _kept(journal: Journal) -> Iterator[list[Append]]:
+def _kept(journal: Journal) -> Generator[list[Append]]:
     """What is appended while the context lasts, as it was written."""
     appended: list[Append] = []
     write = journal.append
@@ -149,7 +149,7 @@ def _results(records: Sequence[EventRecord]) -> list[EventRecord]:
 
 
 @contextmanager
-def _folder() -> Iterator[Path]:
+def _folder() -> Generator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="agentrun-bench-"))
     try:
         yield folder
@@ -158,7 +158,7 @@ def _folder() -> Iterator[Path]:
 
 
 @contextmanager
-def _postgres() -> Iterator[PostgresServer]:
+def _postgres() -> Generator[PostgresServer]:
     """A server of its own, with PostgreSQL's own defaults of durability."""
     programs()
     with _folder() as folder:

@@ -36,7 +36,8 @@ def statements(step: Append) -> list[tuple[str, Sequence[Any]]]:
     """What the loop sends for one step, in order; made before the clock starts."""
     last = step.events[-1]
     rows: list[tuple[str, Sequence[Any]]] = [
-        (EVENT, (e.run, e.seq, e.fence, e.kind, e.kind_version, e.source_key, e.recorded_at, e.body, e.prev_hash, e.hash))
+        (EVENT, (e.run, e.seq, e.fence, e.kind, e.kind_version, e.source_key, e.recorded_at,
+                 e.body, e.prev_hash, e.hash))
         for e in step.events
     ]  # fmt: skip
     rows += [(FINISH, (step.run, name)) for name in step.finished]
@@ -63,10 +64,10 @@ class SqliteLoop:
         self._connection.execute(queries("sqlite")["take_lease"], {"owner": owner, "micros": 10**12, "now": now})
         for step in steps:
             execute("BEGIN IMMEDIATE", ())
-            for sql, values in step:
-                cursor = execute(sql, values)
-            if cursor.rowcount != 1:
-                raise HeadLost(steps[0][0][1][0])
+            for sql, values in step[:-1]:
+                execute(sql, values)
+            if execute(*step[-1]).rowcount != 1:
+                raise HeadLost(step[-1][1])
             execute("COMMIT", ())
 
     def close(self) -> None:
@@ -91,7 +92,7 @@ class PostgresLoop:
             for sql, values in step:
                 cursor.execute(sql, values)
             if cursor.rowcount != 1:
-                raise HeadLost(steps[0][0][1][0])
+                raise HeadLost(step[-1][1])
             self._connection.commit()
 
     def close(self) -> None:
