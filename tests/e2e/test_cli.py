@@ -7,6 +7,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+import yaml
 from tests.cluster.fixtures import Kubectl
 from tests.cluster.shell import ClusterError, wait_until
 from tests.e2e.conftest import Tenant
@@ -135,6 +136,43 @@ def test_nobody_reads_without_a_viewers_token(installed: Kubectl) -> None:
     path = f"/api/v1/namespaces/{NAMESPACE}/services/https:agentrun-read:https/proxy/v1/runs"
     with pytest.raises(ClusterError, match="logged in"):
         installed("get", "--raw", path)
+
+
+def test_a_person_with_the_two_documented_bindings_can_do_everything_here_and_nothing_elsewhere(
+    tenant: Tenant, person: Plugin
+) -> None:
+    tenant.apply("no-tools")
+    done = person("run", "no-tools", "--name", "asked", "--text", "go", "--wait")
+    assert done.returncode == 0, done.stderr
+    refused = person("explain", "asked")
+    assert refused.returncode == 1
+    assert "agentrun-read" in refused.stderr, "the missing right is named, with what an admin would run"
+    _bind_reading(tenant)
+    answer = person.json("explain", "asked")
+    assert answer["identity"]["requester"] == f"system:serviceaccount:{tenant.name}:ann"
+    assert person("-n", "default", "get").returncode == 1
+    tenant.kubectl.of(NAMESPACE)("delete", "rolebinding", f"{tenant.name}-reads")
+
+
+def _bind_reading(tenant: Tenant) -> None:
+    account = f"--serviceaccount={tenant.name}:ann"
+    tenant.kubectl.of(NAMESPACE)("create", "rolebinding", f"{tenant.name}-reads", "--role=agentrun-read", account)
+
+
+@pytest.fixture
+def person(tenant: Tenant, tmp_path: Path) -> Plugin:
+    """Ann: no admin, only what docs/how-to/install.md binds in her namespace."""
+    account = f"--serviceaccount={tenant.name}:ann"
+    tenant.kubectl("create", "serviceaccount", "ann")
+    tenant.kubectl("create", "rolebinding", "runners", "--clusterrole=agentrun-runner", account)
+    token = tenant.kubectl("create", "token", "ann").strip()
+    config = yaml.safe_load(tenant.kubectl.kubeconfig.read_text())
+    config["users"] = [{"name": "ann", "user": {"token": token}}]
+    for context in config["contexts"]:
+        context["context"]["user"] = "ann"
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return Plugin(path, tenant.name)
 
 
 @pytest.fixture
