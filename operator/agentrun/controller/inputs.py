@@ -2,26 +2,29 @@
 
 from typing import Any
 
+import rfc8785
+
 from agentrun.api.conditions import AcceptedReason
-from agentrun.controller.intake import Waiting, input_document
+from agentrun.controller.intake import Refusal, Waiting, input_document
 from agentrun.core.digest import canonical, sha256_digest
 from agentrun.core.ids import Tenant
 from agentrun.journal.port import Blob, Journal
 from agentrun.kube import KubeClient, NotFound
 from agentrun.kube.reading import member, members
 from agentrun.kube.resources import CONFIG_MAPS
-from agentrun.tools.workspace import Entry, Workspace, write
+from agentrun.tools.workspace import Entry, Workspace, parents, write
 
 Object = dict[str, Any]
 
 
 class Frozen:
-    """A run's input as stored: its own digest, the workspace's, and the blobs to keep."""
+    """A run's input as stored: its own digest, the workspace's, the blobs to keep, and why it can never be used."""
 
-    def __init__(self, digest: str, workspace: str | None, blobs: list[Blob]) -> None:
+    def __init__(self, digest: str, workspace: str | None, blobs: list[Blob], refusal: Refusal | None = None) -> None:
         self.digest = digest
         self.workspace = workspace
         self.blobs = blobs
+        self.refusal = refusal
 
 
 async def freeze(run: Object, tenant: Tenant, kube: KubeClient, journal: Journal) -> Frozen | Waiting:
@@ -33,7 +36,10 @@ async def freeze(run: Object, tenant: Tenant, kube: KubeClient, journal: Journal
         if isinstance(data, Waiting):
             return data
         contents[item["path"]] = data
-    document = canonical(input_document(run, {path: sha256_digest(data) for path, data in contents.items()}))
+    try:
+        document = _document(run, contents)
+    except (rfc8785.CanonicalizationError, ValueError) as error:
+        return _refused(f"spec.input can never be used: {error}")
     blobs = [Blob(sha256_digest(document), document)]
     workspace = None
     if listed:
@@ -42,6 +48,22 @@ async def freeze(run: Object, tenant: Tenant, kube: KubeClient, journal: Journal
         workspace = sha256_digest(tar)
         blobs.append(Blob(workspace, tar))
     return Frozen(blobs[0].digest, workspace, blobs)
+
+
+def _document(run: Object, contents: dict[str, bytes]) -> bytes:
+    """Raises ValueError for files that cannot lie in one workspace."""
+    for path in contents:
+        for parent in parents(path):
+            if parent in contents:
+                raise ValueError(f"file {path} lies below {parent}, which is a file too")
+    return canonical(input_document(run, {path: sha256_digest(data) for path, data in contents.items()}))
+
+
+def _refused(message: str) -> Frozen:
+    """An input is immutable: what is wrong with it is wrong for good, and the history says so."""
+    document = canonical({"invalid": message})
+    refusal = Refusal(AcceptedReason.INVALID_INPUT, message)
+    return Frozen(sha256_digest(document), None, [Blob(sha256_digest(document), document)], refusal)
 
 
 async def _content(item: Object, namespace: str, tenant: Tenant, kube: KubeClient, journal: Journal) -> bytes | Waiting:

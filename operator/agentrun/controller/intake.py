@@ -3,10 +3,11 @@
 from typing import Any
 
 import msgspec
+import rfc8785
 
 from agentrun.api.conditions import AcceptedReason as Reason
 from agentrun.api.digests import template_digest
-from agentrun.controller.names import TEMPLATE_DIGEST, revision_name
+from agentrun.controller.names import DEFINITION_LABEL, TEMPLATE_DIGEST, revision_name
 from agentrun.controller.plan_run import Unsupported, plan_run
 from agentrun.core.plan import RunPlan
 from agentrun.kube.reading import member, members
@@ -61,7 +62,10 @@ def judge(
     class_name = definition["spec"].get("className", "default")
     if agent_class is None:
         return Waiting(Reason.CLASS_NOT_FOUND, f"there is no AgentClass {class_name}; the run waits")
-    template = _template(run, definition, revision)
+    try:
+        template = _template(run, definition, revision)
+    except rfc8785.CanonicalizationError as error:
+        return Waiting(Reason.INVALID_TEMPLATE, f"the template of AgentDefinition {name} has no digest: {error}")
     if isinstance(template, Waiting):
         return template
     return _planned(run, template, agent_class)
@@ -80,17 +84,32 @@ def _refusal(run: Object) -> Refusal | None:
 
 
 def _template(run: Object, definition: Object, revision: Object | None) -> Object | Waiting:
-    wanted = run["spec"]["definitionRef"].get("revision")
-    current = definition["spec"]["template"]
-    digest = template_digest(current)
-    name = definition["metadata"]["name"]
-    if wanted and wanted not in (digest, revision_name(name, digest)):
-        if revision is None:
-            return Waiting(Reason.REVISION_NOT_FOUND, f"AgentDefinition {name} has no revision {wanted}; the run waits")
-        return dict(revision["data"])
-    if revision is None or member(revision["metadata"], "annotations").get(TEMPLATE_DIGEST) != digest:
-        return Waiting(Reason.PENDING, f"the template of AgentDefinition {name} is being frozen")
+    """The frozen template, hashed again: a revision of another definition or with other content is not it (R7)."""
+    name, wanted = definition["metadata"]["name"], run["spec"]["definitionRef"].get("revision") or ""
+    digest = template_digest(definition["spec"]["template"])
+    pinned = wanted not in ("", digest, revision_name(name, digest))
+    if revision is None or member(revision["metadata"], "labels").get(DEFINITION_LABEL) != name:
+        return _not_there(name, wanted) if pinned else _being_frozen(name)
+    frozen = member(revision["metadata"], "annotations").get(TEMPLATE_DIGEST)
+    if not pinned and frozen != digest:
+        return _being_frozen(name)
+    promised = wanted if wanted.startswith("sha256:") else frozen
+    if template_digest(member(revision, "data")) != promised:
+        return _changed(revision["metadata"]["name"])
     return dict(revision["data"])
+
+
+def _not_there(name: str, wanted: str) -> Waiting:
+    return Waiting(Reason.REVISION_NOT_FOUND, f"AgentDefinition {name} has no revision {wanted}; the run waits")
+
+
+def _being_frozen(name: str) -> Waiting:
+    return Waiting(Reason.PENDING, f"the template of AgentDefinition {name} is being frozen")
+
+
+def _changed(name: str) -> Waiting:
+    fix = "delete it: the template a definition has now is frozen again"
+    return Waiting(Reason.REVISION_NOT_FOUND, f"ControllerRevision {name} holds another template than promised; {fix}")
 
 
 def _planned(run: Object, template: Object, agent_class: Object) -> Intake | Waiting:

@@ -1,5 +1,6 @@
 """One run, from what people want and what is seen to what is recorded and shown. Every pass does all of it."""
 
+import contextlib
 import datetime as dt
 import time
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from typing import Any
 import msgspec
 
 from agentrun.controller.conditions import REFUSALS, Mark, Seen, replayed_marks, run_marks, stopped_marks, waiting_marks
-from agentrun.controller.definitions import ensure_revision
+from agentrun.controller.definitions import InvalidTemplate, ensure_revision
 from agentrun.controller.inputs import Frozen, freeze
 from agentrun.controller.intake import Intake, Waiting, judge
 from agentrun.controller.names import DENY_POLICY, MANAGER, revision_name
@@ -90,8 +91,9 @@ class Reconciler:
             return await self._show_replayed(run, before)
         log = await self._create(run, judged, tenant, frozen)
         self._logs[run["metadata"]["uid"]] = log
-        if judged.refusal is not None:
-            await log.accept(RunRefused(judged.refusal.reason.value, judged.refusal.message), "refused")
+        refusal = judged.refusal or frozen.refusal
+        if refusal is not None:
+            await log.accept(RunRefused(refusal.reason.value, refusal.message), "refused")
         return await self._drive(run, log)
 
     async def _judge(self, run: Object) -> Intake | Waiting:
@@ -101,7 +103,8 @@ class Reconciler:
         if definition is not None:
             class_name = definition["spec"].get("className", "default")
             agent_class = self._world.kind("agentclasses").name("", class_name)
-            revision = await self._revision(definition, ref.get("revision"))
+            with contextlib.suppress(InvalidTemplate):  # judged, and said, below
+                revision = await self._revision(definition, ref.get("revision"))
         return judge(run, definition, agent_class, revision)
 
     async def _revision(self, definition: Object, wanted: str | None) -> Object | None:

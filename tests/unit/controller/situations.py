@@ -33,6 +33,7 @@ WAITING = (
     Waiting(AcceptedReason.PENDING, "being frozen"),
     Waiting(AcceptedReason.DEFINITION_NOT_FOUND, "no definition"),
     Waiting(AcceptedReason.CLASS_NOT_FOUND, "no class"),
+    Waiting(AcceptedReason.INVALID_TEMPLATE, "no digest"),
     Waiting(AcceptedReason.MODEL_NOT_FOUND, "no model"),
     Waiting(AcceptedReason.REVISION_NOT_FOUND, "no revision"),
     Waiting(AcceptedReason.INPUT_NOT_FOUND, "no file"),

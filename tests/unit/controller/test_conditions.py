@@ -15,7 +15,7 @@ T = ConditionType
 # What later work will set: approvals, quotas and queues, egress through the proxy, rollbacks, grants' own conditions.
 LATER: dict[ConditionType, set[str]] = {
     T.ACCEPTED: {
-        "AmbiguousCredentials", "Expired", "InvalidExpression", "InvalidTemplate", "RequestNotFound",
+        "AmbiguousCredentials", "Expired", "InvalidExpression", "RequestNotFound",
         "RevisionRevoked", "RunNotFound", "Superseded", "ToolDigestRequired", "ToolNotFound",
     },
     T.ADMITTED: {"PolicyDenied", "QueueFull", "QuotaExceeded", "StartDeadlineExceeded"},
