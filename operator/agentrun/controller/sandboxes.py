@@ -7,7 +7,7 @@ from typing import Any
 from agentrun.api.conditions import SandboxReadyReason
 from agentrun.controller.birth_facts import BirthFacts, BrokerNotReady
 from agentrun.controller.desired import desired_pods, may_delete
-from agentrun.controller.names import PURPOSE_LABEL, RUN_UID_LABEL
+from agentrun.controller.names import RUN_UID_LABEL, pod_name
 from agentrun.controller.pod import SandboxWanted, build_pod, build_policy
 from agentrun.controller.pod_check import mutations
 from agentrun.controller.pod_view import Life, PodView, look
@@ -22,7 +22,8 @@ from agentrun.settings import Settings, ToolServerMount
 
 Object = dict[str, Any]
 Trouble = tuple[SandboxReadyReason, str]
-_NUMBER = re.compile(r"-[wv]([0-9]+)$")
+_PLACE = re.compile(r"-([wv])([0-9]+)$")
+_PURPOSES = {"w": "work", "v": "verify"}
 
 
 class Sandboxes:
@@ -49,8 +50,15 @@ class Sandboxes:
         return None
 
     async def none_left(self, state: State) -> bool:
-        """Proof: a fresh list at the API server, not the cache, shows no Pod of this run."""
+        """Proof from the API server, not the cache: no Pod is labelled, and none is named, as this run's.
+
+        A label can be changed by anybody who may change Pods; the few names a run's Pods can have cannot.
+        """
         items, _ = await self._kube.list(PODS, state.namespace, f"{RUN_UID_LABEL}={state.uid}")
+        attempts = state.verify.attempt if state.verify is not None else 0
+        for want, count in (("work", 1), *(("verify", attempt + 1) for attempt in range(attempts))):
+            found = await self._kube.find(PODS, pod_name(state.name, state.uid, want, count), state.namespace)
+            items += [found] if found is not None else []
         return not any(owned_by(pod, state.uid) for pod in items)
 
     # --- facts -----------------------------------------------------------------------------------------------------
@@ -170,11 +178,12 @@ class Sandboxes:
 
 
 def purpose(pod: Object) -> str:
-    """work or verify."""
-    return str(member(pod["metadata"], "labels").get(PURPOSE_LABEL, ""))
+    """work or verify, from the Pod's name: it cannot be changed."""
+    found = _PLACE.search(pod["metadata"]["name"])
+    return _PURPOSES[found[1]] if found else ""
 
 
 def number(pod: Object) -> int:
     """Number in the Pod's name."""
-    found = _NUMBER.search(pod["metadata"]["name"])
-    return int(found[1]) if found else 0
+    found = _PLACE.search(pod["metadata"]["name"])
+    return int(found[2]) if found else 0

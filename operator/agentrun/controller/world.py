@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from agentrun.controller.names import DEFINITION_LABEL, RUN_UID_LABEL
+from agentrun.controller.names import DEFINITION_LABEL
 from agentrun.kube.reading import member, members
 
 Object = dict[str, Any]
@@ -102,11 +102,13 @@ class World:
         return lost
 
     def pods_of(self, run_uid: str) -> list[Object]:
-        """Pods of a run: by the owner's UID, never by name or label alone (C1)."""
-        return [pod for pod in self._pods_of.get(run_uid, {}).values() if owned_by(pod, run_uid)]
+        """Pods of a run: by the owner's UID, never by name or label (C1)."""
+        return list(self._pods_of.get(run_uid, {}).values())
 
     def _index_pod(self, pod: Object, *, gone: bool) -> None:
-        run = member(pod["metadata"], "labels").get(RUN_UID_LABEL, "")
+        run = owning_run(pod)
+        if run is None:
+            return
         pods = self._pods_of.setdefault(run, {})
         if gone:
             pods.pop(pod["metadata"]["uid"], None)
@@ -121,12 +123,18 @@ def owned_by(found: Object, uid: str) -> bool:
     return any(owner["uid"] == uid for owner in members(found["metadata"], "ownerReferences"))
 
 
+def owning_run(found: Object) -> str | None:
+    """UID of the AgentRun that owns it; labels can be changed by anybody who may change the object."""
+    owners = members(found["metadata"], "ownerReferences")
+    return next((str(owner["uid"]) for owner in owners if owner.get("kind") == "AgentRun"), None)
+
+
 def run_key_of(plural: str, found: Object) -> str | None:
     """The run an object bears on directly."""
     if plural == "agentruns":
         return str(found["metadata"]["uid"])
     if plural == "pods":
-        return member(found["metadata"], "labels").get(RUN_UID_LABEL)
+        return owning_run(found)
     return None
 
 

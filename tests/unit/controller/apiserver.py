@@ -7,7 +7,7 @@ import json
 import socket
 import ssl
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,7 +159,7 @@ def _missing(asked: Asked) -> Answer:
 
 
 @contextlib.asynccontextmanager
-async def serving(api: ApiServer) -> AsyncIterator[KubeClient]:
+async def serving(api: ApiServer) -> AsyncGenerator[KubeClient]:
     """The server on loopback and a client of it."""
     routes = [Route("/{path:path}", api.handle, methods=["GET", "POST", "PUT", "PATCH", "DELETE"])]
     config = uvicorn.Config(Starlette(routes=routes), log_config=None, lifespan="off", ws="none")

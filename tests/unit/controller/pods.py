@@ -3,6 +3,7 @@
 import copy
 import datetime as dt
 import json
+from collections.abc import Callable
 from typing import Any
 
 from tests.unit.controller.sandboxes import admitted
@@ -29,6 +30,12 @@ def pod(phase: str) -> Object:
     return found
 
 
+def running() -> Object:
+    """Status of a Pod that serves."""
+    status: Object = pod("running")["status"]
+    return status
+
+
 def _containers(found: Object, guard: Object, sandbox: Object) -> None:
     found["status"] |= {
         "initContainerStatuses": [{"name": "guard", "state": guard, "imageID": "i1"}],
@@ -52,7 +59,7 @@ def _dead_node(found: Object) -> None:
     found["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}]
 
 
-_LIFE: dict[str, Any] = {
+_LIFE: dict[str, Callable[[Object], object]] = {
     "unscheduled": lambda _found: None,
     "unschedulable": _unschedulable,
     "pulling": lambda found: _containers(found, _waits("PodInitializing"), _waits("PodInitializing")),
