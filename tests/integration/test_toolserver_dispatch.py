@@ -189,6 +189,27 @@ def test_client_that_goes_away_ends_no_step_and_loses_no_result_R11(box: Sandbox
     assert runs(box) == 1
 
 
+def test_client_that_goes_away_takes_no_later_connection_with_it(box: Sandbox) -> None:
+    """The later one gets the earlier one's descriptor number, and waits for the same step."""
+    body = json.dumps(shell("echo ran >> marker; while [ ! -e go ]; do sleep 0.01; done")).encode()
+    head = f"POST /v1/op HTTP/1.1\r\nAgentrun-Dispatch: {sign(claims('run', body, 't1c0'))}\r\n"
+    request = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+    for _ in range(4):
+        with socket.create_connection(("127.0.0.1", box.port)) as gone:
+            gone.sendall(request)
+            until(lambda: runs(box) == 1)
+        until(lambda: box.healthz() is not None)  # the server has seen it go
+    with socket.create_connection(("127.0.0.1", box.port), timeout=30) as waits:
+        waits.sendall(request)
+        until(lambda: box.healthz() is not None)
+        (box.workspace / "go").touch()
+        for _ in range(2):  # the answer, and the connection lives on for another request
+            assert waits.recv(65536).startswith(b"HTTP/1.1 200")
+            time.sleep(0.1)
+            waits.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+    assert runs(box) == 1
+
+
 @pytest.mark.parametrize("op", ["run", "tool", "verify"])
 def test_step_cut_off_by_a_restart_is_never_run_again_C58(box: Sandbox, op: str) -> None:
     argv = ["sh", "-c", "echo ran >> marker; sleep 60"]

@@ -102,9 +102,11 @@ class Server:
         self._update(fd, connection)
 
     def _update(self, fd: int, connection: Connection) -> None:
+        if self._connections.get(fd) is not connection:
+            return  # it is gone, and its number may be another connection's by now
         if connection.closed:
-            if self._connections.pop(fd, None):
-                self._ready.pop(fd, None)  # closing has taken it from the epoll already
+            del self._connections[fd]
+            del self._ready[fd]  # closing has taken it from the epoll already
             return
         self._epoll.modify(fd, _EVENTS_OUT if connection.wants_write() else _EVENTS_IN)
 
