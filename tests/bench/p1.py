@@ -27,7 +27,7 @@ from agentrun.journal.port import Append, Journal
 from agentrun.journal.runlog import RunLog
 
 TARGET = 0.75
-ROUNDS, TURNS = 7, 150
+ROUNDS, TURNS = 21, 50
 OWNER = "bench-owner"
 TOOL = ToolPlan("look", "sha256:" + "4" * 64, "HTTP", "ReadOnly", "Repeat")
 

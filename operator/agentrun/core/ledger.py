@@ -1,6 +1,9 @@
 """A run's ledger: reserve the worst case before a call, settle after it (R22). Overshoot is impossible."""
 
+import operator
+
 import msgspec
+from msgspec.structs import astuple
 
 from agentrun.core.plan import BudgetPlan
 
@@ -20,15 +23,15 @@ class Amounts(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def plus(self, other: "Amounts") -> "Amounts":
         """Sum, limit by limit."""
-        return Amounts(*(getattr(self, name) + getattr(other, name) for name in LIMITED))
+        return Amounts(*map(operator.add, astuple(self), astuple(other)))
 
     def minus(self, other: "Amounts") -> "Amounts":
         """Difference, limit by limit, floored at 0."""
-        return Amounts(*(max(0, getattr(self, name) - getattr(other, name)) for name in LIMITED))
+        return Amounts(*(max(0, mine - its) for mine, its in zip(astuple(self), astuple(other), strict=True)))
 
     def at_most(self, bound: "Amounts") -> "Amounts":
         """Each amount cut at the bound's."""
-        return Amounts(*(min(getattr(self, name), getattr(bound, name)) for name in LIMITED))
+        return Amounts(*map(min, astuple(self), astuple(bound)))
 
 
 ZERO = Amounts()

@@ -1,6 +1,6 @@
 """What could be begun now, and what the budget lets begin (R22)."""
 
-from agentrun.core.ledger import Amounts, Ledger
+from agentrun.core.ledger import ZERO, Amounts
 from agentrun.core.plan import RunPlan
 from agentrun.core.state import Call, State, Step
 
@@ -62,14 +62,13 @@ def _tool_worst_case(state: State, step: Step) -> Amounts:
 
 def affordable(state: State) -> tuple[tuple[Step, ...], str | None]:
     """The next steps that fit into the budget together, and the first limit that kept one out."""
-    ledger: Ledger = state.ledger
+    together = ZERO
     fitting: list[Step] = []
     for step in next_steps(state):
-        ask = worst_case(state, step)
-        limit = ledger.lacks(ask, state.plan.budget)
+        together = together.plus(worst_case(state, step))
+        limit = state.ledger.lacks(together, state.plan.budget)
         if limit is not None:
             return tuple(fitting), limit
-        ledger = ledger.reserve(step.id, ask)
         fitting.append(step)
     return tuple(fitting), None
 

@@ -54,58 +54,96 @@ def create_run(key: RunKey, append: Append) -> Generator[Statement, Rows, bool]:
     rows = yield one("insert_run", **values, cluster=tenant.cluster, namespace_uid=tenant.namespace_uid)
     if not rows:
         return False
+    yield from _advance(append)
     yield from _write(append, tenant)
     return True
 
 
 def append(request: Append) -> Generator[Statement, Rows, None]:
-    """Check fence, source keys and head, in this order; then write everything."""
-    rows = yield one("head_for_append", run=request.run)
-    if not rows:
-        raise RunNotFound(f"no run {request.run} in this journal")
-    head = rows[0]
-    if request.fence is not None and head["fence"] != request.fence:
+    """Check fence, source keys and head, in this order; then write everything.
+
+    The head moves first, under the condition that fence and head are the expected ones: one statement that checks,
+    locks and writes. Only when it finds nothing is the reason looked for.
+    """
+    rows = yield from _advance(request)
+    head = None if rows else (yield from _head_for_append(request.run))
+    if head is not None and request.fence is not None and head["fence"] != request.fence:
         raise FenceLost(f"run {request.run}: fence {request.fence} was overtaken by {head['fence']}")
     for event in request.events:
         if event.source_key is not None:
             known = yield one("source_key_known", run=request.run, source_key=event.source_key)
             if known:
                 raise AlreadyAccepted(f"run {request.run}: {event.source_key} is recorded already")
-    if head["seq"] != request.expected_seq:
+    if head is not None:
         raise HeadMoved(f"run {request.run}: the head is {head['seq']}, not {request.expected_seq}")
-    tenant: Tenant | None = None
-    if request.blobs:
-        rows = yield one("tenant_of", run=request.run)
-        tenant = Tenant(rows[0]["cluster"], rows[0]["namespace_uid"])
-    yield from _write(request, tenant)
+    yield from _write(request, Tenant(rows[0]["cluster"], rows[0]["namespace_uid"]))
 
 
-def _write(request: Append, tenant: Tenant | None) -> Generator[Statement, Rows, None]:
-    if tenant is not None and request.blobs:
-        yield from put_blobs(tenant, request.blobs)
+def append_results(request: Append) -> Generator[Statement, Rows, bool]:
+    """The same as one statement, for a store that can: it is its own transaction. Only for results, under a fence.
+
+    False: fence or head are not the expected ones, and nothing is written; `append` says which.
+    """
+    _check_blobs(request.blobs)
+    last = request.events[-1]
+    rows = yield one(
+        "append_results", run=request.run, expected_seq=request.expected_seq, fence=request.fence, seq=last.seq,
+        hash=last.hash, state=request.state, terminal=int(request.terminal), outcome=request.outcome,
+        events=_json(request.events), finished=list(request.finished),
+        issued=_json(() if request.terminal else request.issued),
+        digests=[blob.digest for blob in request.blobs], contents=[blob.data for blob in request.blobs],
+    )  # fmt: skip
+    return bool(rows)
+
+
+def _json(rows: Sequence[msgspec.Struct]) -> str:
+    """Rows as the database unpacks them; bytes in base64."""
+    return msgspec.json.encode(rows).decode()
+
+
+def _advance(request: Append) -> Generator[Statement, Rows, Rows]:
+    """Move the head to the last event; no row if it, or the fence, is not the expected one."""
+    last = request.events[-1]
+    return (
+        yield one(
+            "advance_head", run=request.run, expected_seq=request.expected_seq, fence=request.fence, seq=last.seq,
+            hash=last.hash, state=request.state, terminal=int(request.terminal), outcome=request.outcome,
+        )
+    )  # fmt: skip
+
+
+def _head_for_append(run: str) -> Generator[Statement, Rows, Row]:
+    rows = yield one("head_for_append", run=run)
+    if not rows:
+        raise RunNotFound(f"no run {run} in this journal")
+    return rows[0]
+
+
+def _write(request: Append, tenant: Tenant) -> Generator[Statement, Rows, None]:
+    yield from put_blobs(tenant, request.blobs)
     yield Statement("insert_event", tuple(msgspec.structs.asdict(event) for event in request.events))
     if request.terminal:
         yield one("drop_commands", run=request.run)
-    elif request.finished:
+        return
+    if request.finished:
         yield Statement("finish_command", tuple({"run": request.run, "id": name} for name in request.finished))
-    if request.issued and not request.terminal:
-        commands = ({"run": request.run, **msgspec.structs.asdict(command)} for command in request.issued)
-        yield Statement("insert_command", tuple(commands))
-    last = request.events[-1]
-    yield one(
-        "advance_head", run=request.run, seq=last.seq, hash=last.hash, state=request.state,
-        terminal=int(request.terminal), outcome=request.outcome,
-    )  # fmt: skip
+    if request.issued:
+        issued = ({"run": request.run, **msgspec.structs.asdict(command)} for command in request.issued)
+        yield Statement("insert_command", tuple(issued))
 
 
 def put_blobs(tenant: Tenant, blobs: Sequence[Blob]) -> Generator[Statement, Rows, None]:
     """Keep content; a digest that does not fit its bytes is refused before anything is written."""
-    for blob in blobs:
-        if sha256_digest(blob.data) != blob.digest:
-            raise BlobMismatch(f"the bytes given for {blob.digest} hash to {sha256_digest(blob.data)}")
+    _check_blobs(blobs)
     if blobs:
         rows = ({"tenant": tenant.key, "digest": blob.digest, "data": blob.data} for blob in blobs)
         yield Statement("insert_blob", tuple(rows))
+
+
+def _check_blobs(blobs: Sequence[Blob]) -> None:
+    for blob in blobs:
+        if sha256_digest(blob.data) != blob.digest:
+            raise BlobMismatch(f"the bytes given for {blob.digest} hash to {sha256_digest(blob.data)}")
 
 
 def get_blob(tenant: Tenant, digest: str) -> Generator[Statement, Rows, bytes | None]:
@@ -140,13 +178,11 @@ def checkpoint(run: str) -> Generator[Statement, Rows, Checkpoint | None]:
 
 def put_checkpoint(value: Checkpoint, fence: int) -> Generator[Statement, Rows, None]:
     """Keep the newest checkpoint only; the fence is checked here as on every write path (R11)."""
-    rows = yield one("head_for_append", run=value.run)
-    if not rows:
-        raise RunNotFound(f"no run {value.run} in this journal")
-    if rows[0]["fence"] != fence:
-        raise FenceLost(f"run {value.run}: fence {fence} was overtaken by {rows[0]['fence']}")
-    if value.seq > rows[0]["seq"]:
-        raise HeadMoved(f"run {value.run}: a checkpoint at {value.seq} lies beyond the head {rows[0]['seq']}")
+    head = yield from _head_for_append(value.run)
+    if head["fence"] != fence:
+        raise FenceLost(f"run {value.run}: fence {fence} was overtaken by {head['fence']}")
+    if value.seq > head["seq"]:
+        raise HeadMoved(f"run {value.run}: a checkpoint at {value.seq} lies beyond the head {head['seq']}")
     yield one("put_checkpoint", **msgspec.structs.asdict(value))
     yield one("drop_older_checkpoints", run=value.run, seq=value.seq)
 

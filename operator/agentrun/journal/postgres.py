@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import psycopg
 from psycopg.rows import dict_row
 
+from agentrun.journal import operations
 from agentrun.journal.operations import Rows, Statement
 from agentrun.journal.port import Append, JournalUnavailable, RunKey, SchemaMismatch
 from agentrun.journal.queries import migrations, queries
@@ -61,7 +62,16 @@ class _Runner:
         return await self._transaction(operation, notify=notify)
 
     async def read(self, operation: Operation[T]) -> T:
-        return await self._transaction(operation, notify=False)
+        """At `READ COMMITTED` every statement has its own snapshot: a transaction around reads would only cost."""
+        return await self.alone(operation)
+
+    async def alone(self, operation: Operation[T]) -> T:
+        """Each statement is its own transaction: for reads, and for writes of one statement."""
+        try:
+            async with self._pool.connection() as connection:
+                return await self._drive(connection, operation)
+        except psycopg.Error as error:
+            raise JournalUnavailable(f"PostgreSQL: {error}") from error
 
     async def _transaction(self, operation: Operation[T], *, notify: bool) -> T:
         try:
@@ -122,14 +132,13 @@ class PostgresJournal(Store):
         return journal
 
     async def create_run(self, key: RunKey, append: Append) -> bool:
-        from agentrun.journal import operations  # noqa: PLC0415
-
         return await self._notifying.write(operations.create_run(key, append), notify=True)
 
     async def append(self, append: Append) -> None:
         """Only who does not own the run wakes others: a NOTIFY in every step costs two thirds of the throughput."""
-        from agentrun.journal import operations  # noqa: PLC0415
-
+        results = append.fence is not None and all(event.source_key is None for event in append.events)
+        if results and await self._notifying.alone(operations.append_results(append)):
+            return
         await self._notifying.write(operations.append(append), notify=append.fence is None)
 
     async def wait_change(self, timeout: float) -> None:

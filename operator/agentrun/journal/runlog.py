@@ -7,7 +7,7 @@ from agentrun.core.commands import AnyCommand, encode_command
 from agentrun.core.digest import sha256_digest
 from agentrun.core.errors import CorruptHistory
 from agentrun.core.events import Event, EventRecord, NewEvent, RunCreated, encode
-from agentrun.core.reducer import commands, reduce
+from agentrun.core.reducer import commands, fold, reduce
 from agentrun.core.state import State, decode_state, encode_state
 from agentrun.core.visible import visible_state
 from agentrun.journal.port import (
@@ -48,6 +48,7 @@ class RunLog:
         self.hash = head_hash
         self.fence = fence  # highest seen in the history
         self._checkpointed = seq
+        self._wanted: tuple[State, tuple[AnyCommand, ...]] | None = None  # the last state asked about, and its commands
 
     # --- opening ---------------------------------------------------------------------------------------------------
 
@@ -88,7 +89,7 @@ class RunLog:
         head_hash = chain.verify(records)
         state: State | None = None
         for record in records:
-            state = reduce(state, record).state
+            state = fold(state, record)
         if state is None:
             raise RunNotFound(f"no run {run} in this journal")
         return cls(journal, clock, state, records[-1].seq, head_hash, records[-1].fence)
@@ -109,7 +110,7 @@ class RunLog:
         records = await self._journal.events(self.state.uid, after=self.seq)
         head_hash = chain.verify(records, after_seq=self.seq, after_hash=self.hash)
         for record in records:
-            self.state = reduce(self.state, record).state
+            self.state = fold(self.state, record)
             self.fence = max(self.fence, record.fence)
         self.seq += len(records)
         self.hash = head_hash
@@ -162,10 +163,18 @@ class RunLog:
         draft.fold([encode(event) for event in then(draft.state)])
         if not draft.records:
             return []
-        await self._journal.append(draft.to_append(self.seq, fence, blobs))
+        wanted = commands(draft.state)
+        await self._journal.append(draft.to_append(self.seq, fence, blobs, wanted))
+        self._wanted = draft.state, wanted
         self.state, self.seq, self.hash = draft.state, draft.records[-1].seq, draft.records[-1].hash
         self.fence = max(self.fence, draft.records[-1].fence)
         return draft.records
+
+    def wanted(self) -> tuple[AnyCommand, ...]:
+        """What is to be done in the state at the head; found out once per state."""
+        if self._wanted is None or self._wanted[0] is not self.state:
+            self._wanted = self.state, commands(self.state)
+        return self._wanted[1]
 
     def time(self) -> int:
         """Microseconds UTC, never before the last event."""
@@ -188,7 +197,7 @@ class _Draft:
     def __init__(self, log: RunLog, fence: int | None) -> None:
         self.state = log.state
         self.records: list[EventRecord] = []
-        self._before = commands(log.state)
+        self._before = log.wanted()
         self._seq, self._hash, self._at = log.seq, log.hash, log.time()
         self._fence = log.fence if fence is None else fence
 
@@ -198,13 +207,15 @@ class _Draft:
             record = chain.link(
                 event, run=self.state.uid, seq=self._seq, fence=self._fence, recorded_at=self._at, prev_hash=self._hash
             )
-            self.state = reduce(self.state, record).state
+            self.state = fold(self.state, record)
             self._hash = record.hash
             self.records.append(record)
 
-    def to_append(self, expected_seq: int, fence: int | None, blobs: tuple[Blob, ...]) -> Append:
+    def to_append(
+        self, expected_seq: int, fence: int | None, blobs: tuple[Blob, ...], after: Sequence[AnyCommand]
+    ) -> Append:
+        """`after` are the commands of the draft's state."""
         before = {command.id for command in self._before}
-        after = commands(self.state)
         ids = {command.id for command in after}
         outcome = self.state.outcome
         return Append(

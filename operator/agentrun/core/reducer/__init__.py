@@ -43,13 +43,17 @@ def commands(state: State | None) -> tuple[AnyCommand, ...]:
     return () if state is None else _version(state.reducer_version)[1](state)
 
 
+def fold(state: State | None, record: EventRecord) -> State:
+    """The next state alone: for who asks for the commands once, after many events."""
+    apply, _wanted = _version(_governing_version(state, record))
+    return apply(state, record)
+
+
 def reduce(state: State | None, record: EventRecord) -> Reduction:
     """Apply one accepted event under the version that governs the run."""
-    version = _governing_version(state, record)
-    apply, wanted = _version(version)
-    before = {command.id: command for command in (wanted(state) if state is not None else ())}
-    after = apply(state, record)
-    now = wanted(after)
+    before = {command.id: command for command in commands(state)}
+    after = fold(state, record)
+    now = commands(after)
     ids = {command.id for command in now}
     return Reduction(
         after,

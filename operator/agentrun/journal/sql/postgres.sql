@@ -20,7 +20,33 @@ VALUES (%(run)s, %(seq)s, %(fence)s, %(kind)s, %(kind_version)s, %(source_key)s,
 
 -- name: advance_head
 UPDATE runs SET seq = %(seq)s, hash = %(hash)s, state = %(state)s, terminal = %(terminal)s, outcome = %(outcome)s, updated_at = now_us()
-WHERE run = %(run)s;
+WHERE run = %(run)s AND seq = %(expected_seq)s AND (%(fence)s::bigint IS NULL OR fence = %(fence)s::bigint)
+RETURNING cluster, namespace_uid;
+
+-- name: append_results
+WITH head AS (
+  UPDATE runs SET seq = %(seq)s, hash = %(hash)s, state = %(state)s, terminal = %(terminal)s, outcome = %(outcome)s, updated_at = now_us()
+  WHERE run = %(run)s AND seq = %(expected_seq)s AND fence = %(fence)s
+  RETURNING run, cluster || '/' || namespace_uid AS tenant
+), recorded AS (
+  INSERT INTO events (run, seq, fence, kind, kind_version, recorded_at, body, prev_hash, hash)
+  SELECT head.run, e.seq, e.fence, e.kind, e.kind_version, e.recorded_at, decode(e.body, 'base64'), e.prev_hash, e.hash
+  FROM head, json_to_recordset(%(events)s::json) AS e (
+    seq bigint, fence bigint, kind text, kind_version bigint, recorded_at bigint, body text, prev_hash text, hash text)
+), closed AS (
+  DELETE FROM commands USING head
+  WHERE commands.run = head.run AND (%(terminal)s::bigint = 1 OR commands.id = ANY(%(finished)s::text[]))
+), issued AS (
+  INSERT INTO commands (run, id, kind, body, not_before)
+  SELECT head.run, c.id, c.kind, decode(c.body, 'base64'), c.not_before
+  FROM head, json_to_recordset(%(issued)s::json) AS c (id text, kind text, body text, not_before bigint)
+  ON CONFLICT (run, id) DO UPDATE SET body = excluded.body, not_before = excluded.not_before
+), kept AS (
+  INSERT INTO blobs (tenant, digest, data)
+  SELECT head.tenant, b.digest, b.data FROM head, unnest(%(digests)s::text[], %(contents)s::bytea[]) AS b (digest, data)
+  ON CONFLICT (tenant, digest) DO NOTHING
+)
+SELECT run FROM head;
 
 -- name: insert_command
 INSERT INTO commands (run, id, kind, body, not_before) VALUES (%(run)s, %(id)s, %(kind)s, %(body)s, %(not_before)s)
@@ -34,9 +60,6 @@ DELETE FROM commands WHERE run = %(run)s;
 
 -- name: insert_blob
 INSERT INTO blobs (tenant, digest, data) VALUES (%(tenant)s, %(digest)s, %(data)s) ON CONFLICT (tenant, digest) DO NOTHING;
-
--- name: tenant_of
-SELECT cluster, namespace_uid FROM runs WHERE run = %(run)s;
 
 -- name: get_blob
 SELECT data FROM blobs WHERE tenant = %(tenant)s AND digest = %(digest)s;

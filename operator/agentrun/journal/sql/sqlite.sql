@@ -20,7 +20,8 @@ VALUES (:run, :seq, :fence, :kind, :kind_version, :source_key, :recorded_at, :bo
 
 -- name: advance_head
 UPDATE runs SET seq = :seq, hash = :hash, state = :state, terminal = :terminal, outcome = :outcome, updated_at = :now
-WHERE run = :run;
+WHERE run = :run AND seq = :expected_seq AND (:fence IS NULL OR fence = :fence)
+RETURNING cluster, namespace_uid;
 
 -- name: insert_command
 INSERT INTO commands (run, id, kind, body, not_before) VALUES (:run, :id, :kind, :body, :not_before)
@@ -34,9 +35,6 @@ DELETE FROM commands WHERE run = :run;
 
 -- name: insert_blob
 INSERT INTO blobs (tenant, digest, data) VALUES (:tenant, :digest, :data) ON CONFLICT (tenant, digest) DO NOTHING;
-
--- name: tenant_of
-SELECT cluster, namespace_uid FROM runs WHERE run = :run;
 
 -- name: get_blob
 SELECT data FROM blobs WHERE tenant = :tenant AND digest = :digest;
