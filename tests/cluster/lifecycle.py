@@ -50,12 +50,41 @@ def ensure(cluster: str = "default") -> bool:
         began = time.monotonic()
         try:
             _start(cluster, binaries)
+        except SelfCheckFailed as error:
+            _keep_logs(cluster)
+            resources.clean(cluster)
+            say(f"the self-check failed ({error}); once more, from nothing")
+            _start_or_clean(cluster, binaries)
         except BaseException:
-            say(f"the start failed; logs: {state_dir(cluster) / 'logs'}")
+            say(f"the start failed; logs: {_keep_logs(cluster)}")
             resources.clean(cluster)
             raise
         say(f"{cluster} is up after {time.monotonic() - began:.1f} s, self-check passed")
         return True
+
+
+class SelfCheckFailed(ClusterError):
+    """Everything runs and something does not work: a busy machine, or a policy engine that is dead."""
+
+
+def _start_or_clean(cluster: str, binaries: Path) -> None:
+    try:
+        _start(cluster, binaries)
+    except BaseException:
+        say(f"the start failed again; logs: {_keep_logs(cluster)}")
+        resources.clean(cluster)
+        raise
+
+
+def _keep_logs(cluster: str) -> Path:
+    """A failed start's logs, out of the way of the next one."""
+    import shutil
+
+    kept = state_dir(cluster).with_name(f"{cluster}-failed-logs")
+    shutil.rmtree(kept, ignore_errors=True)
+    if (state_dir(cluster) / "logs").exists():
+        shutil.copytree(state_dir(cluster) / "logs", kept)
+    return kept
 
 
 def down(cluster: str = "default") -> None:
@@ -129,7 +158,10 @@ def _start(cluster: str, binaries: Path) -> None:
     run(*kubectl, "apply", "--server-side", "-f", "-", data=addons.manifests(cluster))
     for one in nodes(cluster):
         start_node(one, binaries)
-    SelfCheck(cluster, binaries, kubeconfig_path(cluster)).run()
+    try:
+        SelfCheck(cluster, binaries, kubeconfig_path(cluster)).run()
+    except ClusterError as error:
+        raise SelfCheckFailed(str(error)) from error
     _identity_path(cluster).write_text(_identity())
 
 

@@ -2,16 +2,22 @@
 
 import os
 import random
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.cluster import lifecycle, resources
+from tests.cluster import binaries, lifecycle, resources
+from tests.cluster.__main__ import uses_kind
 from tests.cluster.config import nodes, runtime_dir, state_dir
-from tests.cluster.shell import run
+from tests.cluster.shell import ClusterError, run
 
-pytestmark = [pytest.mark.cluster, pytest.mark.long]
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.leftovers,
+    pytest.mark.skipif(uses_kind(), reason="this machine's cluster is kind, which cleans up after itself"),
+]
 NAME = "leftover"
 SYSCTLS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops", "net/ipv4/ip_forward")
 
@@ -60,10 +66,17 @@ def test_down_leaves_nothing_behind_even_after_every_process_was_killed(figure: 
     figure("cluster.killed_processes", killed)
 
 
-def test_a_start_that_cannot_work_says_what_is_missing_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.cluster import binaries
-    from tests.cluster.shell import ClusterError
-
-    monkeypatch.setattr(binaries.shutil, "which", lambda _name: None)
-    with pytest.raises(ClusterError, match=r"^missing: Go 1\.26 or later"):
+@pytest.mark.parametrize(
+    ("absent", "said"),
+    [
+        (("go",), r"^missing: Go 1\.26 or later"),
+        (("iptables", "ipset", "apt-get"), r"^missing: ipset, iptables \(no apt-get here: install them by hand\)$"),
+    ],
+)
+def test_a_start_that_cannot_work_says_what_is_missing_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, absent: tuple[str, ...], said: str
+) -> None:
+    which = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name: None if name in absent else which(name))
+    with pytest.raises(ClusterError, match=said):
         binaries.build()
