@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from agentrun.api.agentclass import OpenTarget
 from agentrun.api.naming import json_name
 from agentrun.controller.conditions import Mark, Seen, render
 from agentrun.controller.names import revision_name
@@ -16,6 +17,8 @@ from agentrun.kube.reading import members
 Object = dict[str, Any]
 SUMMARY_BYTES = 4096
 LIST_LIMIT = 32
+NAME_LIMIT = 253
+NODE_PORT = ":10250"
 
 
 class JournalHead(msgspec.Struct, frozen=True):
@@ -104,10 +107,16 @@ def _sandbox(state: State, seen: Seen) -> Object:
     pod = state.pod("work") or state.pod("verify")
     if pod is None:
         return {}
-    targets = list(seen.pod.open_targets) if seen.pod else []
+    targets = _open_targets(seen.pod.open_targets) if seen.pod else []
     image = seen.pod.image_ids[0][:512] if seen.pod and seen.pod.image_ids else None
     shown = {"podName": pod.name, "podUID": pod.uid, "imageID": image, "openTargets": targets}
     return {"sandbox": {key: value for key, value in shown.items() if value}}
+
+
+def _open_targets(found: tuple[str, ...]) -> list[str]:
+    """The guard tells addresses, the API knows two names: the node by its kubelet's port, else the API server."""
+    names = {OpenTarget.NODE_IP if one.endswith(NODE_PORT) else OpenTarget.API_SERVER for one in found}
+    return sorted(name.value for name in names)
 
 
 def _pending(state: State, step: Step) -> Object:
@@ -156,8 +165,9 @@ def _result(state: State) -> Object | None:
     if state.final is None and not state.artifacts:
         return None
     summary = (state.final or "").encode()[:SUMMARY_BYTES].decode(errors="ignore")
-    artifacts = [
-        {"name": item.name, "digest": item.digest, "bytes": item.size, "mediaType": item.media_type}
-        for item in state.artifacts[:LIST_LIMIT]
-    ]
-    return {"summary": summary, "artifacts": artifacts}
+    artifacts = {  # by name: the API server refuses a list that names one twice
+        item.name[:NAME_LIMIT]: {"name": item.name[:NAME_LIMIT], "digest": item.digest, "bytes": item.size,
+                                 "mediaType": item.media_type[:128]}
+        for item in state.artifacts if item.name
+    }  # fmt: skip
+    return {"summary": summary, "artifacts": list(artifacts.values())[:LIST_LIMIT]}

@@ -99,7 +99,10 @@ async def test_a_pod_of_that_name_that_is_not_the_runs_is_neither_used_nor_ended
     one: Bench, owner: list[Object]
 ) -> None:
     labels = {"agentrun.dev/run-uid": RUN_UID, "agentrun.dev/purpose": "work"}
-    foreign = {"metadata": {"name": POD_PATH.rsplit("/", 1)[1], "namespace": "team", "labels": labels}, "spec": {}}
+    foreign: Object = {
+        "metadata": {"name": POD_PATH.rsplit("/", 1)[1], "namespace": "team", "labels": labels},
+        "spec": {},
+    }
     foreign["metadata"] |= {"ownerReferences": owner}
     one.api.put(POD_PATH, foreign)
     await one.turns()

@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncGenerator, Callable, Hashable
 
 from agentrun.controller.queue import WorkQueue
 
 
 @contextlib.asynccontextmanager
-async def running(queue: WorkQueue) -> AsyncIterator[None]:
+async def running(queue: WorkQueue) -> AsyncGenerator[None]:
     task = asyncio.create_task(queue.run())
     try:
         yield

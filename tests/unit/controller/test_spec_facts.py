@@ -123,5 +123,6 @@ def test_a_steering_entry_names_its_writer() -> None:
 
 
 def test_without_a_stamp_nobody_is_named_R1() -> None:
-    for spec in ({}, {"attribution": None}, {"attribution": {"run": None}}, {"attribution": {"other": {}}}):
+    specs: list[Object] = [{}, {"attribution": None}, {"attribution": {"run": None}}, {"attribution": {"other": {}}}]
+    for spec in specs:
         assert actor(spec, "run") == Actor("")

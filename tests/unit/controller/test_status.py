@@ -1,14 +1,17 @@
 """The status: small whatever the run holds, an output alone, valid by the kind's own schema (C36)."""
 
 import json
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.histories import BLOB, READ, History, created
+from tests.unit.controller.pods import NOW, pod
 from tests.unit.controller.situations import WAITING, histories
 
 from agentrun.api.agentrun_status import AgentRunStatus
 from agentrun.controller.conditions import Seen, run_marks, stopped_marks, waiting_marks
+from agentrun.controller.pod_view import look
 from agentrun.controller.status import JournalHead, pending_status, run_status, stopped_status
 from agentrun.controller.status_writer import urgent
 from agentrun.core.events import Artifact, WorkspaceGot
@@ -16,16 +19,17 @@ from agentrun.core.plan import RunPlan
 from agentrun.core.state import State
 from agentrun.core.visible import visible_reason, visible_state
 
+Object = dict[str, Any]
 HEAD = JournalHead(1, 1, 7, BLOB)
 LIMIT = 64 << 10
 
 
-def shown(state: State) -> dict[str, object]:
+def shown(state: State) -> Object:
     return run_status(state, HEAD, run_marks(state, Seen()), Seen(), 3, {}, 1_700_000_000_000_000)
 
 
 def test_every_state_is_shown_as_derived_and_is_valid_by_the_schema() -> None:
-    seen = set()
+    seen: set[object] = set()
     for history in histories():
         status = shown(history.now)
         AgentRunStatus.model_validate(status)
@@ -49,7 +53,7 @@ def test_a_run_without_a_history_is_shown_too() -> None:
 @given(
     summary=st.text(max_size=20_000),
     calls=st.integers(0, 200),
-    names=st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=300), max_size=100),
+    names=st.lists(st.text(st.characters(codec="utf-8"), max_size=300), max_size=100),
 )
 def test_it_stays_under_64_kib_whatever_the_run_holds_C36(summary: str, calls: int, names: list[str]) -> None:
     history = History(created(RunPlan(tools=(READ,)))).admit().started()
@@ -59,7 +63,27 @@ def test_it_stays_under_64_kib_whatever_the_run_holds_C36(summary: str, calls: i
     if not calls:
         artifacts = tuple(Artifact(name, BLOB, "text/plain", 1) for name in names)
         history.dispatch("get1").add(WorkspaceGot("get1", 1, BLOB, artifacts))
-    assert len(json.dumps(shown(history.now)).encode()) < LIMIT
+    status = shown(history.now)
+    AgentRunStatus.model_validate(status)
+    assert len(json.dumps(status).encode()) < LIMIT
+
+
+def test_an_artifact_named_twice_is_listed_once_for_the_list_is_keyed_by_name() -> None:
+    history = History(created(RunPlan(tools=(READ,)))).admit().started().dispatch("t1").reply("t1")
+    artifacts = tuple(Artifact(name, BLOB, "text/plain", 1) for name in ("report", "diff", "report"))
+    status = shown(history.dispatch("get1").add(WorkspaceGot("get1", 1, BLOB, artifacts)).now)
+    assert [one["name"] for one in status["result"]["artifacts"]] == ["report", "diff"]
+
+
+def test_what_a_sandbox_can_reach_is_shown_by_the_names_of_the_class() -> None:
+    found = pod("running")
+    message = json.dumps({"ok": True, "tolerated": ["192.0.2.4:10250", "[fd00::1]:443"]})
+    found["status"]["initContainerStatuses"][0]["state"]["terminated"]["message"] = message
+    seen = Seen(look(found, NOW), pods_gone=False)
+    state = History().admit().started().now
+    status = run_status(state, HEAD, run_marks(state, seen), seen, 3, {}, 0)
+    AgentRunStatus.model_validate(status)
+    assert status["sandbox"]["openTargets"] == ["APIServer", "NodeIP"]
 
 
 def test_it_says_nothing_of_what_is_the_users() -> None:
