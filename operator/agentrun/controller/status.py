@@ -1,7 +1,7 @@
 """The whole status of a run, from its state. Pure; an output only, under 64 KiB always (design 4, C36)."""
 
 import datetime as dt
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -21,6 +21,13 @@ NAME_LIMIT = 253
 NODE_PORT = ":10250"
 
 
+# Tried in turn until the status fits: longest text for people, longest list. The last fits whatever the rest holds.
+CUTS = ((SUMMARY_BYTES, LIST_LIMIT), (400, LIST_LIMIT), (100, 4))
+STATUS_BYTES = 60 << 10  # 64 KiB less what the API server's own form may add
+TEXTS = ("message", "summary")
+LISTS = ("artifacts", "pendingCalls", "unresolvedEffects")
+
+
 class JournalHead(msgspec.Struct, frozen=True):
     """Where the journal stands; makes the API server refuse a stale writer."""
 
@@ -28,6 +35,44 @@ class JournalHead(msgspec.Struct, frozen=True):
     fence: int
     seq: int
     hash: str
+
+
+def fitted(status: Object) -> Object:
+    """The status with its texts and lists cut until it is under 64 KiB as the API server keeps it (C36)."""
+    shorter = status
+    for chars, items in CUTS:
+        shorter = _cut(status, chars, items)
+        if _stored_bytes(shorter) <= STATUS_BYTES:
+            return shorter
+    return shorter
+
+
+def _stored_bytes(status: Object) -> int:
+    """The API server escapes three characters that others write as they are."""
+    raw = msgspec.json.encode(status)
+    return len(raw) + sum(5 * raw.count(character) for character in (b"<", b">", b"&"))
+
+
+def _cut(status: Object, chars: int, items: int) -> Object:
+    return {name: _cut_member(name, value, chars, items) for name, value in status.items()}
+
+
+def _cut_member(name: str, value: Any, chars: int, items: int) -> Any:
+    if isinstance(value, str):
+        return value[:chars] if name in TEXTS else value
+    if _is_object(value):
+        return _cut(value, chars, items)
+    if _is_list_of_objects(value):
+        return [_cut(one, chars, items) for one in (value[:items] if name in LISTS else value)]
+    return value
+
+
+def _is_object(value: Any) -> TypeGuard[Object]:
+    return isinstance(value, dict)
+
+
+def _is_list_of_objects(value: Any) -> TypeGuard[list[Object]]:
+    return isinstance(value, list) and all(map(_is_object, value))  # pyright: ignore[reportUnknownArgumentType]
 
 
 def iso(micros: int) -> str:

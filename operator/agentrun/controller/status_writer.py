@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 from agentrun.controller.names import MANAGER
+from agentrun.controller.status import fitted
 from agentrun.kube import Conflict, KubeClient, NotFound
 from agentrun.kube.reading import member, members
 from agentrun.kube.resources import RUNS
@@ -39,7 +40,7 @@ class StatusWriter:
 
     async def write(self, run: Object, status: Object) -> float | None:
         """Write it now, or say after how many seconds to ask again."""
-        meta = run["metadata"]
+        meta, status = run["metadata"], fitted(status)
         before = self.last(meta["uid"], member(run, "status"))
         if before == status:
             return None

@@ -88,7 +88,7 @@ class ApiServer:
             case "GET":
                 return self._read(asked)
             case "POST":
-                return self._create(asked)
+                return self.create(asked)
             case "PATCH":
                 return self._apply(asked)
             case "PUT":
@@ -107,7 +107,8 @@ class ApiServer:
         items = [found for path, found in self.objects.items() if _listed(path, base, plural) and _has(found, wanted)]
         return 200, {"metadata": {"resourceVersion": str(self._version)}, "items": items}
 
-    def _create(self, asked: Asked) -> Answer:
+    def create(self, asked: Asked) -> Answer:
+        """A POST."""
         path = f"{asked.path}/{asked.body['metadata']['name']}"
         if path in self.objects:
             return refusal(409, "AlreadyExists", f"{path} already exists")

@@ -57,7 +57,7 @@ async def test_an_answer_lost_after_the_pod_was_made_leaves_one_sandbox_C6(one: 
     def lost(asked: Asked) -> tuple[int, Object] | None:
         if asked.method != "POST" or not asked.path.endswith("/pods") or one.pods():
             return None
-        one.api._create(asked)
+        one.api.create(asked)
         return refusal(504, "Timeout", "the answer was lost")
 
     one.api.rules.append(lost)
