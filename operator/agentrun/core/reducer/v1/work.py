@@ -73,7 +73,9 @@ def _model_completed(state: State, step: Step, event: ModelCompleted) -> State:
 def _cut(state: State) -> State:
     """A reply cut at the output cap completes nothing and dispatches nothing (C39): bounded continuation."""
     if state.continuations >= CONTINUATIONS:
-        return fail(state, "OutputTruncated", f"the reply was cut at the output limit {CONTINUATIONS + 1} times in a row")
+        return fail(
+            state, "OutputTruncated", f"the reply was cut at the output limit {CONTINUATIONS + 1} times in a row"
+        )
     return replace(state, continuations=state.continuations + 1, calls=())
 
 
