@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from agentrun.core.errors import AgentrunError
-from agentrun.kube import AlreadyExists, Conflict, KubeClient, KubeError
+from agentrun.kube import AlreadyExists, KubeClient, KubeError
 from agentrun.kube.resources import LEASES
 from agentrun.settings import Settings
 
@@ -20,6 +20,7 @@ Object = dict[str, Any]
 NAME = "agentrun-operator"
 SECONDS = 15
 RENEW_SECONDS = 4.0
+RETRY_SECONDS = 1.0
 _log = structlog.get_logger()
 
 
@@ -64,25 +65,26 @@ class LeaderLease:
                     _log.info("leading", identity=self._me)
                     return True
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), 1.0)
+                await asyncio.wait_for(stop.wait(), RETRY_SECONDS)
         return False
 
     async def keep(self) -> None:
-        """Renew; raises LeadershipLost."""
-        renewed = time.monotonic()
+        """Renew; raises LeadershipLost, at the latest while the lease still holds: an API server may hang."""
+        renewed, why = time.monotonic(), ""
         while True:
-            await asyncio.sleep(RENEW_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS if why else RENEW_SECONDS)
+            begun = time.monotonic()
             try:
-                held = await self._try()
-            except Conflict:
-                continue
+                async with asyncio.timeout(max(0.0, renewed + SECONDS - RENEW_SECONDS - begun)):
+                    held = await self._try()
+            except TimeoutError:
+                raise LeadershipLost(f"the leader's lease could not be renewed in time{why}") from None
             except KubeError as error:
-                if time.monotonic() - renewed > SECONDS - RENEW_SECONDS:
-                    raise LeadershipLost(f"the leader's lease could not be renewed: {error}") from error
+                why = f": {error}"
                 continue
             if not held:
                 raise LeadershipLost("another operator leads")
-            renewed = time.monotonic()
+            renewed, why = begun, ""
 
     async def release(self) -> None:
         """Let the next one in at once."""
