@@ -6,15 +6,16 @@ defaults. The fence and the head are checked in the update itself, which saves t
 """
 
 import sqlite3
-from collections.abc import Callable, Sequence
-from typing import Any
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import psycopg
 
 from agentrun.journal.port import Append
 from agentrun.journal.queries import queries
 
-Execute = Callable[[str, Sequence[Any]], Any]
+Step = list[tuple[str, Sequence[Any]]]
 
 EVENT = (
     "INSERT INTO events (run, seq, fence, kind, kind_version, source_key, recorded_at, body, prev_hash, hash) "
@@ -32,10 +33,29 @@ class HeadLost(RuntimeError):
     """The update found another head or fence: the loop and the journal did not do the same work."""
 
 
-def statements(step: Append) -> list[tuple[str, Sequence[Any]]]:
-    """What the loop sends for one step, in order; made before the clock starts."""
+class Loop(Protocol):
+    """What is written by hand, on the store of an open journal."""
+
+    def take(self, owner: str) -> None:
+        """Take the lease of the run that is due."""
+        ...
+
+    def prepare(self, step: Append) -> Step:
+        """What is sent for one step, in order; made before the clock starts."""
+        ...
+
+    def step(self, step: Step) -> None:
+        """One transaction. Raises HeadLost."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+def _statements(step: Append) -> Step:
     last = step.events[-1]
-    rows: list[tuple[str, Sequence[Any]]] = [
+    rows: Step = [
         (EVENT, (e.run, e.seq, e.fence, e.kind, e.kind_version, e.source_key, e.recorded_at,
                  e.body, e.prev_hash, e.hash))
         for e in step.events
@@ -50,28 +70,36 @@ def statements(step: Append) -> list[tuple[str, Sequence[Any]]]:
 
 
 class SqliteLoop:
-    """On the file of a journal, beside its own connections."""
+    """On the file of a journal, beside its own connections. May be used from another thread than it was made in."""
 
     def __init__(self, path: str) -> None:
-        self._connection = sqlite3.connect(path, isolation_level=None, cached_statements=256, timeout=10)
+        self._connection = sqlite3.connect(
+            path, isolation_level=None, cached_statements=256, timeout=10, check_same_thread=False
+        )
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
 
-    def run(self, owner: str, steps: Sequence[list[tuple[str, Sequence[Any]]]]) -> None:
-        """Take the lease, then one transaction a step."""
-        execute: Execute = self._connection.execute
-        now = steps[0][0][1][6]
+    def take(self, owner: str) -> None:
+        """See Loop."""
+        now = time.time_ns() // 1000
         self._connection.execute(queries("sqlite")["take_lease"], {"owner": owner, "micros": 10**12, "now": now})
-        for step in steps:
-            execute("BEGIN IMMEDIATE", ())
-            for sql, values in step[:-1]:
-                execute(sql, values)
-            if execute(*step[-1]).rowcount != 1:
-                raise HeadLost(step[-1][1])
-            execute("COMMIT", ())
+
+    def prepare(self, step: Append) -> Step:
+        """See Loop."""
+        return _statements(step)
+
+    def step(self, step: Step) -> None:
+        """See Loop."""
+        execute = self._connection.execute
+        execute("BEGIN IMMEDIATE")
+        for sql, values in step[:-1]:
+            execute(sql, values)
+        if execute(*step[-1]).rowcount != 1:
+            raise HeadLost(step[-1][1])
+        execute("COMMIT")
 
     def close(self) -> None:
-        """Close the connection."""
+        """See Loop."""
         self._connection.close()
 
 
@@ -81,20 +109,25 @@ class PostgresLoop:
     def __init__(self, url: str) -> None:
         self._connection = psycopg.connect(url)
         self._connection.prepare_threshold = 0
+        self._cursor = self._connection.cursor()
 
-    def run(self, owner: str, steps: Sequence[list[tuple[str, Sequence[Any]]]]) -> None:
-        """Take the lease, then one transaction a step."""
-        ready = [[(sql.replace("?", "%s").encode(), values) for sql, values in step] for step in steps]
-        cursor = self._connection.cursor()
-        cursor.execute(queries("postgres")["take_lease"].encode(), {"owner": owner, "micros": 10**12})
+    def take(self, owner: str) -> None:
+        """See Loop."""
+        self._cursor.execute(queries("postgres")["take_lease"].encode(), {"owner": owner, "micros": 10**12})
         self._connection.commit()
-        for step in ready:
-            for sql, values in step:
-                cursor.execute(sql, values)
-            if cursor.rowcount != 1:
-                raise HeadLost(step[-1][1])
-            self._connection.commit()
+
+    def prepare(self, step: Append) -> Step:
+        """See Loop."""
+        return [(sql.replace("?", "%s"), values) for sql, values in _statements(step)]
+
+    def step(self, step: Step) -> None:
+        """See Loop."""
+        for sql, values in step:
+            self._cursor.execute(sql.encode(), values)
+        if self._cursor.rowcount != 1:
+            raise HeadLost(step[-1][1])
+        self._connection.commit()
 
     def close(self) -> None:
-        """Close the connection."""
+        """See Loop."""
         self._connection.close()

@@ -33,9 +33,8 @@ def measure() -> Figure:
         seconds = time.monotonic() - began
         full = _settled(pid)
     each = (full - idle) / COUNT
-    say(
-        f"RSS idle {idle} KiB, with {COUNT} finished AgentRuns {full} KiB, {each:.1f} KiB each; all ran in {seconds:.0f} s"
-    )
+    numbers = f"idle {idle} KiB, with {COUNT} finished AgentRuns {full} KiB"
+    say(f"RSS {numbers}: {each:.1f} KiB each; they took {seconds:.0f} s")
     raw = {"idle_kib": idle, "with_runs_kib": full, "runs": COUNT, "seconds": round(seconds, 1)}
     return Figure("RSS", each, "<=", TARGET_KIB, raw)
 
