@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import time
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,6 +34,7 @@ class BirthFacts:
         self._read_at = float("-inf")
         self._keys: tuple[PublicKey, ...] = ()
         self._denied: tuple[str, ...] = ()
+        self._api = ""
 
     async def keys(self) -> tuple[PublicKey, ...]:
         """Raises BrokerNotReady."""
@@ -44,10 +46,7 @@ class BirthFacts:
     async def targets(self, tolerate: tuple[str, ...]) -> GuardTargets:
         """What a sandbox's guard tries: the API server, its node, the broker's health port just reached from here."""
         await self._refresh()
-        server = urlsplit(self._kube.access.server)
-        return GuardTargets(
-            denied=self._denied, api=f"{server.hostname}:{server.port or 443}", allowed=(), node=True, tolerate=tolerate
-        )
+        return GuardTargets(denied=self._denied, api=self._api, allowed=(), node=True, tolerate=tolerate)
 
     async def _refresh(self) -> None:
         if time.monotonic() - self._read_at < TTL_SECONDS and self._keys:
@@ -56,6 +55,7 @@ class BirthFacts:
             found = await self._kube.get(CONFIG_MAPS, BROKER, self._namespace)
             self._keys = public_keys(msgspec.json.decode(found["data"]["keys.json"]))
         self._denied = await self._reached()
+        self._api = await _api_server(self._kube.access.server)
         self._read_at = time.monotonic()
 
     async def _reached(self) -> tuple[str, ...]:
@@ -63,7 +63,19 @@ class BirthFacts:
         pods, _ = await self._kube.list(PODS, self._namespace, f"app.kubernetes.io/name={BROKER}")
         ips = [pod["status"]["podIP"] for pod in pods if member(pod, "status").get("podIP")]
         found = await asyncio.gather(*(_answers(ip) for ip in ips))
-        return tuple(f"{ip}:{HEALTH_PORT}" for ip, answers in zip(ips, found, strict=True) if answers)
+        return tuple(_target(ip, HEALTH_PORT) for ip, answers in zip(ips, found, strict=True) if answers)
+
+
+async def _api_server(url: str) -> str:
+    """A sandbox resolves no names, so the guard is given an address."""
+    server = urlsplit(url)
+    host, port = server.hostname or "", server.port or (443 if server.scheme == "https" else 80)
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return _target(str(found[0][4][0]), port)
+
+
+def _target(ip: str, port: int) -> str:
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
 
 
 async def _answers(ip: str) -> bool:
