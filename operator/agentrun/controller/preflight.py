@@ -8,6 +8,7 @@ from agentrun.kube import KubeClient, KubeError
 from agentrun.kube.resources import CRDS, NAMESPACES
 
 TRIES = 30
+PAUSE_SECONDS = 1.0
 
 
 class NotInstalled(AgentrunError):
@@ -32,7 +33,7 @@ async def cluster_id(kube: KubeClient) -> str:
         except KubeError:
             if attempt == TRIES - 1:
                 raise
-            await asyncio.sleep(1)
+            await asyncio.sleep(PAUSE_SECONDS)
         else:
             return str(found["metadata"]["uid"])
     raise AssertionError
