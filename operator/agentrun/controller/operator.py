@@ -123,6 +123,7 @@ class Operator:
         """A full list of everything: what is missing from it is gone, whatever the watches missed."""
         for plural, resource in LISTED.items():
             items: list[Object] = []
+            self.world.begin_list(plural)
             for namespace in self._settings.watch_namespaces or (None,):
                 items += (await self._kube.list(resource, namespace, SELECTED.get(plural, "")))[0]
             for lost in self.world.replace(plural, items):

@@ -26,11 +26,14 @@ class Kind:
     def __init__(self) -> None:
         self._by_uid: dict[str, Object] = {}
         self._by_name: dict[tuple[str, str], str] = {}
+        self._touched: set[str] | None = None  # UIDs the watch spoke of while a list is on its way
         self.seen_at = time.monotonic()
 
     def put(self, found: Object) -> None:
         """An object as last seen."""
         meta = found["metadata"]
+        meta.pop("managedFields", None)  # a third of the object, and nothing here reads it
+        self._touch(meta["uid"])
         self._by_uid[meta["uid"]] = found
         self._by_name[(meta.get("namespace", ""), meta["name"])] = meta["uid"]
         self.seen_at = time.monotonic()
@@ -38,22 +41,36 @@ class Kind:
     def drop(self, found: Object) -> None:
         """The object is gone; one of the same name with another UID stays."""
         meta = found["metadata"]
+        self._touch(meta["uid"])
         self._by_uid.pop(meta["uid"], None)
         key = (meta.get("namespace", ""), meta["name"])
         if self._by_name.get(key) == meta["uid"]:
             del self._by_name[key]
         self.seen_at = time.monotonic()
 
+    def begin_list(self) -> None:
+        """A full list is about to be asked for: what the watch says from here on is at least as new as the list."""
+        self._touched = set()
+
     def replace(self, items: Iterable[Object]) -> list[Object]:
-        """A full list: what it lacks is gone (a lost DELETED event would live on as a ghost); returns what was lost."""
-        items = list(items)
-        there = {item["metadata"]["uid"] for item in items}
-        lost = [found for uid, found in self._by_uid.items() if uid not in there]
+        """A full list: what it lacks is gone (a lost DELETED event would live on as a ghost); returns what was lost.
+
+        An object that came or went while the list was on its way is left as the watch has it: taking a run that was
+        made meanwhile for a deleted one would cancel it.
+        """
+        touched, self._touched = self._touched or set(), None
+        given = {item["metadata"]["uid"]: item for item in items}
+        lost = [found for uid, found in self._by_uid.items() if uid not in given and uid not in touched]
         for found in lost:
             self.drop(found)
-        for item in items:
-            self.put(item)
+        for uid, item in given.items():
+            if uid not in touched:
+                self.put(item)
         return lost
+
+    def _touch(self, uid: str) -> None:
+        if self._touched is not None:
+            self._touched.add(uid)
 
     def uid(self, uid: str) -> Object | None:
         """By UID."""
@@ -92,8 +109,12 @@ class World:
         if plural == "pods":
             self._index_pod(found, gone=event == "DELETED")
 
+    def begin_list(self, plural: str) -> None:
+        """Before a full list of a kind is asked for."""
+        self._kinds[plural].begin_list()
+
     def replace(self, plural: str, items: Iterable[Object]) -> list[Object]:
-        """A full list of a kind."""
+        """A full list of a kind, after `begin_list`; returns what is gone."""
         lost = self._kinds[plural].replace(items)
         if plural == "pods":
             self._pods_of.clear()
