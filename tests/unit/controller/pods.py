@@ -38,7 +38,7 @@ def running() -> Object:
 
 def _containers(found: Object, guard: Object, sandbox: Object) -> None:
     found["status"] |= {
-        "initContainerStatuses": [{"name": "guard", "state": guard, "imageID": "i1"}],
+        "initContainerStatuses": [{"name": "guard", "state": copy.deepcopy(guard), "imageID": "i1"}],
         "containerStatuses": [
             {"name": "sandbox", "state": sandbox, "imageID": "i2", "containerID": "containerd://abc"}
         ],
