@@ -167,7 +167,7 @@ def _sandbox(wanted: SandboxWanted) -> Object:
         **_container("sandbox", wanted.sandbox["image"], SERVER),
         "env": _env(wanted),
         "workingDir": "/workspace",
-        "ports": [{"name": "tools", "containerPort": PORT}],
+        "ports": [{"name": "tools", "containerPort": PORT, "protocol": "TCP"}],
         "resources": _resources(cpu, memory, limits.get("ephemeralStorageBytes", GIB)),
         "volumeMounts": [
             {"name": "toolserver", "mountPath": ROOT, "readOnly": True},

@@ -10,11 +10,11 @@ Object = dict[str, Any]
 _POD_FIELDS = (
     "serviceAccountName", "automountServiceAccountToken", "hostUsers", "hostNetwork", "hostPID", "hostIPC",
     "shareProcessNamespace", "runtimeClassName", "securityContext", "dnsPolicy", "dnsConfig", "hostAliases",
-    "enableServiceLinks", "ephemeralContainers",
+    "enableServiceLinks", "ephemeralContainers", "resourceClaims",
 )  # fmt: skip
 _CONTAINER_FIELDS = (
     "name", "image", "command", "args", "securityContext", "env", "envFrom", "volumeMounts", "volumeDevices",
-    "resources", "lifecycle", "workingDir", "restartPolicy",
+    "resources", "lifecycle", "workingDir", "restartPolicy", "ports", "livenessProbe", "readinessProbe", "startupProbe",
 )  # fmt: skip
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)(m|k|M|G|T|Ki|Mi|Gi|Ti)?")
 _SUFFIX = {None: Decimal(1), "m": Decimal("0.001")} | {

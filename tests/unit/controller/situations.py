@@ -1,13 +1,15 @@
 """Runs in every situation this version can show, as marks (C54)."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from tests.histories import BLOB, PAY, VERIFIED_PLAN, History, created
+from tests.unit.controller.objects import agent_class, definition, revision, run
 from tests.unit.controller.pods import NOW, pod
 
 from agentrun.api.conditions import AcceptedReason, SandboxReadyReason
 from agentrun.controller.conditions import Mark, Seen, replayed_marks, run_marks, stopped_marks, waiting_marks
-from agentrun.controller.intake import Waiting
+from agentrun.controller.intake import Intake, Waiting, judge
 from agentrun.controller.pod_view import look
 from agentrun.core.events import (
     Actor,
@@ -28,17 +30,44 @@ from agentrun.core.events import (
 )
 from agentrun.core.plan import BudgetPlan, RunPlan
 
+Object = dict[str, Any]
 ANN = Actor("ann")
-WAITING = (
-    Waiting(AcceptedReason.PENDING, "being frozen"),
-    Waiting(AcceptedReason.DEFINITION_NOT_FOUND, "no definition"),
-    Waiting(AcceptedReason.CLASS_NOT_FOUND, "no class"),
-    Waiting(AcceptedReason.INVALID_TEMPLATE, "no digest"),
-    Waiting(AcceptedReason.MODEL_NOT_FOUND, "no model"),
-    Waiting(AcceptedReason.REVISION_NOT_FOUND, "no revision"),
-    Waiting(AcceptedReason.INPUT_NOT_FOUND, "no file"),
-    Waiting(AcceptedReason.UNATTRIBUTED, "no stamp", final=True),
-)
+FIXER = definition()
+PINNED = run(definitionRef={"name": "fixer", "revision": "fixer-0123456789"})
+
+
+def _judged(run_of: Object, of: Object | None, *, has_class: bool = True, frozen: bool = True) -> Intake | Waiting:
+    return judge(run_of, of, agent_class() if has_class else None, revision(of) if of and frozen else None)
+
+
+def _waiting() -> Iterator[Waiting]:
+    """Each as the judgement itself says it; a file that is missing is said by `freeze` (test_inputs.py)."""
+    found = (
+        _judged(run(), FIXER, frozen=False),
+        _judged(run(), None),
+        _judged(run(), FIXER, has_class=False),
+        _judged(run(), definition(modelName="other")),
+        _judged(run(), definition(modelParameters={"seed": 2**60}), frozen=False),
+        _judged(PINNED, FIXER, frozen=False),
+        _judged(run(attribution=None), FIXER),
+        Waiting(AcceptedReason.INPUT_NOT_FOUND, "no file"),
+    )
+    for one in found:
+        assert isinstance(one, Waiting)
+        yield one
+
+
+WAITING = tuple(_waiting())
+
+
+def _refused() -> Iterator[RunRefused]:
+    """As judged; an input that can never be used is said by `freeze` (test_inputs.py)."""
+    for asked in (run(input={"git": {"url": "https://git.test/x", "ref": "main"}}), run(dedupeKey="x")):
+        found = _judged(asked, FIXER)
+        assert isinstance(found, Intake)
+        assert found.refusal is not None
+        yield RunRefused(found.refusal.reason.value, found.refusal.message)
+    yield RunRefused(AcceptedReason.INVALID_INPUT.value, "no")
 
 
 def pay() -> History:
@@ -65,8 +94,8 @@ def histories() -> Iterator[History]:
     plain = RunPlan()
     yield History(created(plain))
     yield History(created(plain)).add(StopRequested("Cancel", ANN))
-    for reason in ("GitInputUnavailable", "InvalidInput", "UnsupportedFeature"):
-        yield History(created(plain)).add(RunRefused(reason, "no"))
+    for refused in _refused():
+        yield History(created(plain)).add(refused)
     yield History(created(plain)).admit().dispatch("t1")
     yield History(created(plain)).admit().dispatch("t1").reply("t1", finish="Stop")
     yield verified().add(VerificationCompleted("verify1", 1, True, "3 passed"))
@@ -93,8 +122,8 @@ def histories() -> Iterator[History]:
     yield truncated
     broken = History(created(VERIFIED_PLAN, workspace=BLOB)).admit().started().dispatch("put1")
     yield broken.add(StepFailed("put1", 1, "TooLarge", "no room"))
-    for refused in ("EgressNotEnforced", "PodMutated"):
-        yield History().admit().add(SandboxRefused("pod-1", refused, "no"))
+    for reason in ("EgressNotEnforced", "PodMutated"):
+        yield History().admit().add(SandboxRefused("pod-1", reason, "no"))
     yield History().admit().started().add(SandboxLost("pod-1", "SandboxLost", "node died"))
 
 

@@ -1,7 +1,8 @@
 """The admitted Pod against the one asked for: every change that bears on safety is named (PodMutated, R20)."""
 
-from collections.abc import Callable
-from typing import Any
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 import pytest
 from tests.unit.controller.sandboxes import admitted, wanted
@@ -26,6 +27,48 @@ def guard(spec: Object) -> Object:
 CHANGES: dict[str, tuple[str, Change]] = {
     "host network": ("hostNetwork", lambda spec: spec.update(hostNetwork=True)),
     "host processes": ("hostPID", lambda spec: spec.update(hostPID=True)),
+    "host IPC": ("hostIPC", lambda spec: spec.update(hostIPC=True)),
+    "groups": ("securityContext", lambda spec: spec["securityContext"].update(supplementalGroups=[0])),
+    "a sysctl": ("securityContext", lambda spec: spec["securityContext"].update(sysctls=[{"name": "a", "value": "1"}])),
+    "another DNS server": ("dnsConfig", lambda spec: spec.update(dnsConfig={"nameservers": ["10.0.0.10"]})),
+    "service variables": ("enableServiceLinks", lambda spec: spec.update(enableServiceLinks=True)),
+    "a debug container": ("ephemeralContainers", lambda spec: spec.update(ephemeralContainers=[{"name": "debug"}])),
+    "a claimed device": ("resourceClaims", lambda spec: spec.update(resourceClaims=[{"name": "gpu"}])),
+    "a port of the node": ("containers[sandbox].ports", lambda spec: sandbox(spec)["ports"][0].update(hostPort=7070)),
+    "a probe that runs something": (
+        "containers[sandbox].livenessProbe",
+        lambda spec: sandbox(spec).update(livenessProbe={"exec": {"command": ["sh"]}}),
+    ),
+    "a block device": (
+        "containers[sandbox].volumeDevices",
+        lambda spec: sandbox(spec).update(volumeDevices=[{"name": "tmp", "devicePath": "/dev/x"}]),
+    ),
+    "another folder": ("containers[sandbox].workingDir", lambda spec: sandbox(spec).update(workingDir="/")),
+    "no seccomp for a container": (
+        "containers[sandbox].securityContext",
+        lambda spec: sandbox(spec)["securityContext"].update(seccompProfile={"type": "Unconfined"}),
+    ),
+    "mounts that spread": (
+        "containers[sandbox].volumeMounts",
+        lambda spec: sandbox(spec)["volumeMounts"][1].update(mountPropagation="Bidirectional"),
+    ),
+    "escalation for the guard": (
+        "initContainers[guard].securityContext",
+        lambda spec: guard(spec)["securityContext"].update(allowPrivilegeEscalation=True),
+    ),
+    "other targets for the guard": (
+        "initContainers[guard].env",
+        lambda spec: guard(spec)["env"][0].update(value='{"guard": {}}'),
+    ),
+    "no memory limit": (
+        "containers[sandbox].resources",
+        lambda spec: sandbox(spec)["resources"]["limits"].pop("memory"),
+    ),
+    "a volume less": ("volumes[tmp]", lambda spec: spec["volumes"].pop()),
+    "a Secret for a volume": (
+        "volumes[state]",
+        lambda spec: spec["volumes"].__setitem__(2, {"name": "state", "secret": {"secretName": "x"}}),
+    ),
     "host users": ("hostUsers", lambda spec: spec.update(hostUsers=True)),
     "another account": ("serviceAccountName", lambda spec: spec.update(serviceAccountName="default")),
     "a token": ("automountServiceAccountToken", lambda spec: spec.update(automountServiceAccountToken=True)),
@@ -124,3 +167,39 @@ def test_a_quantity_is_a_number_however_it_is_written(asked: str, same: str) -> 
     for one, amount in ((pod, asked), (found, same)):
         sandbox(one["spec"])["resources"]["limits"]["memory"] = amount
     assert mutations(pod, found) == []
+
+
+# What an admission plugin or the cluster's own defaults may rightly set.
+FREE = {"imagePullPolicy", "terminationMessagePolicy", "terminationGracePeriodSeconds", "tolerations"}
+
+
+def parts(found: Any) -> list[Any]:
+    """Keys or indexes; none of a value that has no parts."""
+    if isinstance(found, list):
+        return list(range(len(cast("list[Any]", found))))
+    return list(cast("Object", found)) if isinstance(found, dict) else []
+
+
+def leaves(found: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Paths of every value in the spec."""
+    if not parts(found):
+        yield path
+    for part in parts(found):
+        yield from leaves(found[part], (*path, part))
+
+
+def changed(pod: Object, path: tuple[Any, ...]) -> Object:
+    """The Pod with that one value changed."""
+    parent: Any = pod["spec"]
+    for part in path[:-1]:
+        parent = parent[part]
+    was = parent[path[-1]]
+    parent[path[-1]] = not was if isinstance(was, bool) else was + 1 if isinstance(was, int) else "changed"
+    return pod
+
+
+@pytest.mark.parametrize("image_volume", [True, False])
+def test_every_value_of_the_spec_that_bears_on_safety_is_compared_R20(image_volume: bool) -> None:
+    asked = build_pod(wanted(image_volume=image_volume))
+    unseen = {path for path in leaves(asked["spec"]) if not mutations(asked, changed(copy.deepcopy(asked), path))}
+    assert {next((part for part in path if part in FREE), path) for path in unseen} == {*FREE, ("restartPolicy",)}
