@@ -36,9 +36,10 @@ class Viewers:
             raise Refusal(401, "Unauthenticated", f"send a token of {ACCOUNT} for audience {AUDIENCE} in {HEADER}")
         mark = hashlib.sha256(token.encode("utf-8", "replace")).digest()
         until, user = self._known.get(mark, (0.0, ""))
-        if self._clock() >= until:
+        asked_at = self._clock()
+        if asked_at >= until:
             user = await self._ask(token)
-            self._remember(mark, user)
+            self._remember(mark, user, asked_at)
         if not user:
             message = f"the token was refused: it is expired or not of audience {AUDIENCE}; ask for a new one"
             raise Refusal(401, "Unauthenticated", message)
@@ -55,8 +56,9 @@ class Viewers:
         user: dict[str, Any] = status.get("user") or {}
         return str(user.get("username", ""))
 
-    def _remember(self, mark: bytes, user: str) -> None:
-        self._known[mark] = (self._clock() + (TRUSTED_SECONDS if user else DISTRUSTED_SECONDS), user)
+    def _remember(self, mark: bytes, user: str, asked_at: float) -> None:
+        """Counted from the question: a slow answer was true then, not now."""
+        self._known[mark] = (asked_at + (TRUSTED_SECONDS if user else DISTRUSTED_SECONDS), user)
         self._known.move_to_end(mark)
         while len(self._known) > MAX_REMEMBERED:
             self._known.popitem(last=False)
