@@ -176,7 +176,7 @@ FREE = {"imagePullPolicy", "terminationMessagePolicy", "terminationGracePeriodSe
 def parts(found: Any) -> list[Any]:
     """Keys or indexes; none of a value that has no parts."""
     if isinstance(found, list):
-        return list(range(len(cast("list[Any]", found))))
+        return list(range(len(found)))  # pyright: ignore[reportUnknownArgumentType]
     return list(cast("Object", found)) if isinstance(found, dict) else []
 
 
