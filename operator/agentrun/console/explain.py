@@ -6,29 +6,30 @@ import msgspec
 
 from agentrun.api.naming import json_name
 from agentrun.console.explain_control import control
+from agentrun.console.explain_effects import effects
 from agentrun.console.explain_recovery import recovery
-from agentrun.console.facts import Effect, Facts, effect, gather
+from agentrun.console.facts import Facts, gather
 from agentrun.console.histories import History
 from agentrun.console.summary import summary
-from agentrun.core.events import Event, EventRecord, ModelCompleted, SandboxStarted, decode
+from agentrun.core.events import EventRecord, ModelCompleted, SandboxStarted, decode
 from agentrun.core.ledger import LIMITED
+from agentrun.core.schedule import lacking
 from agentrun.core.state import State, Step
 from agentrun.core.visible import visible_reason, visible_state
 
 Object = dict[str, Any]
 LAST_ACCEPTED = 10
-SHOWN = 200  # of each list of effects; the events have the rest
 
 
 def explain(history: History) -> Object:
     """`{run, identity, state, authority, effects, control, limits, recovery}`."""
-    state, facts = history.state, gather(history.records)
+    state, facts = history.state, gather(history.records, history.late)
     return {
         "run": summary(history.head),
         "identity": _identity(history),
         "state": _state(history),
         "authority": _authority(state, facts),
-        "effects": _effects(state, facts),
+        "effects": effects(state, facts),
         "control": control(state),
         "limits": _limits(state),
         "recovery": recovery(state),
@@ -111,12 +112,11 @@ def _unfinished(state: State, step: Step) -> Object:
 
 def _authority(state: State, facts: Facts) -> Object:
     flying = [step.id for step in state.flying]
-    newest = max(facts.dispatched, key=lambda step: facts.dispatched[step][0], default=None)
-    steps = flying or ([newest] if newest else [])
+    steps = flying or list(facts.dispatched)[-1:]
     return {
         "newWork": _new_work(state),
         "actions": [_action(step, facts) for step in steps if step in facts.dispatched],
-        "approvalsUsed": [],
+        "approvalsUsed": sorted({event.approval for _, event in facts.dispatched.values() if event.approval}),
     }
 
 
@@ -127,14 +127,23 @@ def _new_work(state: State) -> str:
         return f"refused: {state.stop.mode} by {state.stop.actor or 'the operator'}"
     if state.unresolved:
         return "held: an effect's outcome is unknown"
-    return "held: paused" if state.paused else "judged by the broker before each dispatch"
+    if not state.admitted_at:
+        return "held: not admitted yet"
+    return _held(state) or "judged by the broker before each dispatch"
+
+
+def _held(state: State) -> str:
+    limit = lacking(state)
+    if state.paused:
+        return "held: paused"
+    return f"held: the budget of {json_name(limit)} has no room for the next step" if limit else ""
 
 
 def _action(step: str, facts: Facts) -> Object:
     at, event = facts.dispatched[step]
     return {
         "step": step,
-        "tool": facts.tools.get(step, ""),
+        "tool": facts.tool(step),
         "actor": event.actor,
         "scope": event.scope,
         "approval": event.approval or "none needed",
@@ -145,40 +154,20 @@ def _action(step: str, facts: Facts) -> Object:
     }
 
 
-# --- what has happened outside --------------------------------------------------------------------------------------
-
-
-def _effects(state: State, facts: Facts) -> Object:
-    answers = [(effect(at, answer, facts, state.plan), answer.replayed) for at, answer in facts.answers]
-    lost = [found for found, _ in answers if found.status == "Unknown" or found.step in state.unresolved]
-    return {
-        "committed": _shown([found for found, _ in answers if found.status in ("Ok", "Error")]),
-        "refused": _shown([found for found, _ in answers if found.status == "Refused"]),
-        "repeated": _shown([found for found, again in answers if again or facts.attempts.get(found.step, 0) > 1]),
-        "unknown": _shown(lost or [_lost(step, facts, state) for step in state.unresolved]),
-    }
-
-
-def _lost(step: str, facts: Facts, state: State) -> Effect:
-    name = facts.tools.get(step, "")
-    tool = state.plan.tool(name)
-    return Effect(step, name, tool.effect if tool else "", facts.attempts.get(step, 0), "Unknown")
-
-
-def _shown(effects: list[Effect]) -> list[Object]:
-    return [msgspec.to_builtins(found) for found in effects[-SHOWN:]]
-
-
 # --- what is left ---------------------------------------------------------------------------------------------------
 
 
 def _limits(state: State) -> Object:
+    """left = granted - used - reserved; `beyondReserved` is what calls took that nothing had been reserved for."""
     ledger, budget = state.ledger, {}
     for name in LIMITED:
         granted: int | None = getattr(state.plan.budget, name)
         used, reserved = getattr(ledger.used, name), getattr(ledger.reserved, name)
         left = None if granted is None else granted - used - reserved
-        budget[json_name(name)] = {"granted": granted, "reserved": reserved, "used": used, "left": left}
+        excess = getattr(ledger.excess, name)
+        budget[json_name(name)] = {
+            "granted": granted, "reserved": reserved, "used": used, "left": left, "beyondReserved": excess,
+        }  # fmt: skip
     deadlines = {"wallClockAt": state.wall_clock_deadline}
     return {"budget": budget, "deadlines": deadlines | {f"{step.id}At": step.deadline for step in state.flying}}
 
@@ -198,6 +187,3 @@ def events_json(records: list[EventRecord]) -> list[Object]:
         }
         for record in records
     ]
-
-
-__all__ = ["Event", "events_json", "explain"]

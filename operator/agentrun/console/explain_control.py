@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from agentrun.api.naming import json_name
+from agentrun.core.ids import model_step
+from agentrun.core.schedule import lacking
 from agentrun.core.state import State
 
 Object = dict[str, Any]
@@ -49,7 +52,8 @@ def _pause(state: State) -> tuple[bool, str]:
 def _resume(state: State) -> tuple[bool, str]:
     over = _over(state)
     if over or not state.paused:
-        return False, over or "the run is not paused"
+        limit = lacking(state)
+        return False, over or (f"what is missing is budget ({json_name(limit)})" if limit else "the run is not paused")
     return True, "with the next step"
 
 
@@ -57,7 +61,9 @@ def _steer(state: State) -> tuple[bool, str]:
     over = _over(state)
     if over:
         return False, over
-    return True, f"before model call t{state.turn + 1} (NextModelCall), or once the work in hand is done"
+    due = state.model is not None and state.model.phase == "open"
+    turn = state.turn if due else state.turn + 1
+    return True, f"before model call {model_step(turn)} (NextModelCall), or once the work in hand is done"
 
 
 def _cancel(state: State) -> tuple[bool, str]:

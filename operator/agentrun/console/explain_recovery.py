@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from agentrun.api.naming import json_name
+from agentrun.core.schedule import lacking
 from agentrun.core.state import Call, State, Step
 
 Object = dict[str, Any]
@@ -9,8 +11,9 @@ Object = dict[str, Any]
 
 def recovery(state: State) -> Object:
     """`{steps: [{step, kind, tool, mayRepeat, sameKey, mustCheck, why}], needs}`."""
-    open_steps = [step for step in state.steps if step.phase != "closed" or step.id in state.unresolved]
-    return {"steps": [_step(state, step) for step in open_steps], "needs": _needs(state)}
+    steps = () if state.terminal else state.steps  # nothing of a finished run is ever repeated
+    left = [step for step in steps if step.phase != "closed" or step.id in state.unresolved]
+    return {"steps": [_step(state, step) for step in left], "needs": _needs(state)}
 
 
 def _step(state: State, step: Step) -> Object:
@@ -36,18 +39,20 @@ def _other(step: Step) -> tuple[bool, bool, bool, str]:
 
 
 def _tool(state: State, call: Call) -> tuple[bool, bool, bool, str]:
+    """As the reducer decides after a lost owner: reads and idempotent calls again, others never blindly."""
     tool = state.plan.tool(call.tool)
+    unresolved = call.step.id in state.unresolved
     if tool is None:
         return True, False, False, "no such tool in this definition: nothing was dispatched"
     if tool.effect == "Workspace":
         return False, False, False, "answered from the sandbox's step memory, or as SandboxReplaced; never run again"
-    match tool.retry:
-        case "Repeat":
-            return True, False, False, "reads only, or is idempotent by nature"
-        case "SameKey":
-            return True, True, False, "the receiver knows the idempotency key"
-        case _:
-            return False, False, True, "its outcome cannot be known from here: look outside before anything else"
+    if tool.effect == "ReadOnly" or tool.retry == "Repeat":
+        return True, False, unresolved, "reads only, or is idempotent by nature"
+    if tool.retry == "SameKey":
+        return True, True, unresolved, "the receiver knows the idempotency key"
+    if call.step.phase == "open":
+        return True, False, False, "not begun: nothing was dispatched"
+    return False, False, True, "its outcome cannot be known from here: look outside before anything else"
 
 
 def _needs(state: State) -> str:
@@ -55,6 +60,15 @@ def _needs(state: State) -> str:
         return "nothing: the run is finished"
     if state.unresolved:
         return f"a person: find out what became of {', '.join(state.unresolved)}"
+    if state.stop is not None:
+        return "nothing: the run ends once all its Pods are gone"
+    if not state.admitted_at:
+        return "admission: the operator checks identity, policy and quota"
+    return _held(state) or "nothing: the harness goes on by itself, after a restart too"
+
+
+def _held(state: State) -> str:
+    limit = lacking(state)
     if state.paused:
         return "a person: resume"
-    return "nothing: the harness goes on by itself, after a restart too"
+    return f"a person: {json_name(limit)} has no room for the next step; cancel, or start another run" if limit else ""

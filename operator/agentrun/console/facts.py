@@ -1,15 +1,18 @@
 """What a history says of each step: dispatches, answers and the tool behind a call. Pure; the ground of explain."""
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
-from agentrun.core.events import EventRecord, ModelCompleted, StepDispatched, ToolCompleted, decode
-from agentrun.core.plan import RunPlan
+from agentrun.core.events import EventRecord, ModelCompleted, ProposedCall, StepDispatched, ToolCompleted, decode
 
 
 class Effect(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One answered or lost tool call. `sideEffect` is the ToolSpec's class; times in microseconds UTC."""
+    """One tool call. `side_effect` is the ToolSpec's class; times in microseconds UTC.
+
+    `status`: Ok, Error, Refused, Unknown as answered; without an answer Unknown, Abandoned, InFlight or Waiting.
+    """
 
     step: str
     tool: str
@@ -21,41 +24,45 @@ class Effect(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     receipt: str = ""
 
 
+class Answer(msgspec.Struct, frozen=True):
+    """A tool's answer and when it was recorded."""
+
+    at: int
+    event: ToolCompleted
+
+
 class Facts(msgspec.Struct, frozen=True):
-    """Newest dispatch of each step, every dispatch's number, tool names, answers."""
+    """Newest dispatch of each step (newest last), how many there were, proposals and answers by step."""
 
     dispatched: dict[str, tuple[int, StepDispatched]]  # step -> (when, newest dispatch)
     attempts: dict[str, int]
-    tools: dict[str, str]
-    answers: tuple[tuple[int, ToolCompleted], ...]
+    proposed: dict[str, tuple[int, ProposedCall]]
+    answers: dict[str, Answer]
+    late: list[Answer]  # evidence: they changed nothing
     verdicts: dict[str, str]
 
+    def tool(self, step: str) -> str:
+        """The tool behind a call; empty for other steps."""
+        return self.proposed[step][1].tool if step in self.proposed else ""
 
-def gather(records: Iterable[EventRecord]) -> Facts:
-    """One pass over the history."""
-    facts = Facts({}, {}, {}, (), {})
-    answers: list[tuple[int, ToolCompleted]] = []
+
+def gather(records: Iterable[EventRecord], late: AbstractSet[int]) -> Facts:
+    """One pass over the history. `late`: seqs of what the reducer took as evidence only."""
+    facts = Facts({}, {}, {}, {}, [], {})
     for record in records:
         match decode(record):
             case StepDispatched() as event:
+                facts.dispatched.pop(event.step, None)
                 facts.dispatched[event.step] = (record.recorded_at, event)
                 facts.attempts[event.step] = facts.attempts.get(event.step, 0) + 1
-            case ModelCompleted() as event:
-                facts.tools.update({call.id: call.tool for call in event.calls})
+            case ModelCompleted() as event if record.seq not in late:
+                facts.proposed.update({call.id: (record.recorded_at, call) for call in event.calls})
+                facts.verdicts[event.step] = event.verdict
+            case ToolCompleted() as event if record.seq not in late:
+                facts.answers[event.step] = Answer(record.recorded_at, event)
                 facts.verdicts[event.step] = event.verdict
             case ToolCompleted() as event:
-                answers.append((record.recorded_at, event))
-                facts.verdicts[event.step] = event.verdict
+                facts.late.append(Answer(record.recorded_at, event))
             case _:
                 pass
-    return msgspec.structs.replace(facts, answers=tuple(answers))
-
-
-def effect(at: int, answer: ToolCompleted, facts: Facts, plan: RunPlan) -> Effect:
-    """A tool call's answer, with what it was a call of."""
-    name = facts.tools.get(answer.step, "")
-    tool = plan.tool(name)
-    return Effect(
-        answer.step, name, tool.effect if tool else "", answer.attempt, answer.status, at, answer.error_class,
-        answer.receipt,
-    )  # fmt: skip
+    return facts

@@ -7,7 +7,7 @@ import msgspec
 
 from agentrun.console.refusal import Refusal, unknown
 from agentrun.core import chain
-from agentrun.core.errors import CorruptHistory
+from agentrun.core.errors import CorruptHistory, UnknownReducerVersion
 from agentrun.core.events import (
     Artifact,
     Event,
@@ -21,19 +21,37 @@ from agentrun.core.events import (
     decode,
 )
 from agentrun.core.ids import Tenant
-from agentrun.core.reducer import reduce
+from agentrun.core.reducer import fold
 from agentrun.core.state import State
 from agentrun.journal.port import Journal, RunHead
 
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_OUTPUT = re.compile(r" output=(sha256:[0-9a-f]{64})$")  # the harness's own word for the whole of a cut output
 
 
 class History(msgspec.Struct, frozen=True):
-    """A whole history, its chain verified, and the state it leads to."""
+    """A whole history, its chain verified, and the state it leads to. `late`: seqs of what advanced nothing (R3.4)."""
 
     head: RunHead
     records: tuple[EventRecord, ...]
     state: State
+    late: frozenset[int]
+
+
+def verified(head: RunHead, records: tuple[EventRecord, ...]) -> History:
+    """The history up to its head and perhaps beyond; raises CorruptHistory, UnknownReducerVersion.
+
+    A chain says nothing about what was cut off behind it: the head must stand in it.
+    """
+    chain.verify(records)
+    if not records or len(records) < head.seq or records[head.seq - 1].hash != head.hash:
+        raise CorruptHistory(f"run {head.key.run}: the head, event {head.seq}, does not stand in the history")
+    state, late = fold(None, records[0]), set[int]()
+    for record in records[1:]:
+        before, state = state.evidence, fold(state, record)
+        if state.evidence > before:
+            late.add(record.seq)
+    return History(head, records, state, frozenset(late))
 
 
 class Histories:
@@ -50,9 +68,9 @@ class Histories:
     async def head(self, run: str) -> RunHead:
         """By UID, or the newest run of that name."""
         found = await self._journal.head(run) if _UID.fullmatch(run) else None
-        if found is None:
+        if found is None or found.key.tenant != self._tenant:  # a name may look like somebody else's UID
             found = await self._journal.newest_named(self._tenant, run)
-        if found is None or found.key.tenant != self._tenant:
+        if found is None:
             raise unknown(f"the journal has no run {run} of this namespace")
         return found
 
@@ -61,19 +79,16 @@ class Histories:
         return await self._journal.events(run, after=after, limit=limit)
 
     async def history(self, run: str) -> History:
-        """Everything, verified. Raises Refusal 503 on a history that does not hold."""
+        """Everything, verified. Raises Refusal 503 on a history that does not hold or is of another build."""
         head = await self.head(run)
         records = tuple(await self._journal.events(head.key.run))
         try:
-            chain.verify(records)
+            return verified(head, records)
         except CorruptHistory as error:
             raise Refusal(503, "CorruptHistory", str(error)) from error
-        state: State | None = None
-        for record in records:
-            state = reduce(state, record).state
-        if state is None:
-            raise unknown(f"the journal has no events of run {run}")
-        return History(head, records, state)
+        except (UnknownReducerVersion, msgspec.ValidationError) as error:
+            message = f"this build cannot read the history of run {head.key.run} ({error}): use the build that wrote it"
+            raise Refusal(503, "UnknownVersion", message) from error
 
     async def blob(self, digest: str) -> bytes:
         """Content that a history of this tenant names; the caller has checked that."""
@@ -97,7 +112,7 @@ def _digests(event: Event) -> tuple[str, ...]:
         case ModelCompleted():
             return (event.message, *(call.arguments for call in event.calls))
         case ToolCompleted():
-            return (event.output,)
+            return (event.output, *_OUTPUT.findall(event.receipt))
         case WorkspaceGot():
             return (event.snapshot, *_of(event.artifacts))
         case VerificationCompleted():
