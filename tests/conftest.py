@@ -14,7 +14,7 @@ FIGURES = pytest.StashKey[dict[str, dict[str, object]]]()
 settings.register_profile("agentrun", deadline=None, derandomize=True)
 settings.load_profile("agentrun")
 
-pytest_plugins = ["tests.cluster.fixtures", "tests.integration.postgres"]
+pytest_plugins = ["tests.cluster.fixtures", "tests.integration.postgres", "tests.integration.pgbouncer"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -72,8 +72,9 @@ class PostgresServer:
             time.sleep(0.05)
 
     def kill(self) -> None:
-        """SIGKILL the whole server."""
+        """SIGKILL the whole server, as a node's end would: nothing of it is left to own its lock file."""
         self._end(signal.SIGKILL)
+        (self.folder / "data" / "postmaster.pid").unlink(missing_ok=True)
 
     def stop(self) -> None:
         """Stop at once, cleanly."""

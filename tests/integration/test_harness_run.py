@@ -146,7 +146,7 @@ async def test_a_reply_cut_at_the_cap_dispatches_nothing_and_completes_nothing_C
         run = await made.create(template(*({"text": "…", "finishReason": "Length"} for _ in range(5))), FILES)
         state = await made.finished(run)
         assert state.outcome is not None
-        assert state.outcome.reason == "ModelFailed"
+        assert state.outcome.reason == "OutputTruncated"
         assert "cut" in state.outcome.message
 
 

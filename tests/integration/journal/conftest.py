@@ -1,4 +1,4 @@
-"""The same journal tests on both stores."""
+"""The same journal tests on both stores, PostgreSQL also behind a pooler in transaction mode (C65)."""
 
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -11,7 +11,9 @@ from agentrun.journal import open_journal
 from agentrun.journal.port import Journal
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+@pytest.fixture(
+    params=["sqlite", *(pytest.param(name, marks=pytest.mark.postgres) for name in ("postgres", "pgbouncer"))]
+)
 def journal_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """URL of an empty journal on each store in turn."""
     if request.param == "sqlite":
@@ -19,7 +21,8 @@ def journal_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]
         return
     server: PostgresServer = request.getfixturevalue("postgres")
     name = f"j{uuid.uuid4().hex[:12]}"
-    yield server.database(name)
+    direct = server.database(name)
+    yield request.getfixturevalue("pgbouncer").url(name) if request.param == "pgbouncer" else direct
     server.drop(name)
 
 
