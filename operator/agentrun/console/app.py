@@ -1,6 +1,5 @@
 """The read API's resources (decision 0004). GET only, one tenant's runs only, bounded answers."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -8,12 +7,13 @@ from typing import Any
 import msgspec
 import structlog
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from agentrun.console.explain import events_json, explain
-from agentrun.console.histories import Histories, named_blobs
+from agentrun.console.histories import Histories, is_uid, named_blobs
 from agentrun.console.refusal import Refusal, bad_request, unknown
 from agentrun.console.summary import summary
 from agentrun.console.tenants import Tenants
@@ -48,7 +48,7 @@ class ReadApi:
             "/v1/runs/{run}/blobs/{digest}": _blob,
         }
         routes = [Route(path, self._guarded(answer), methods=["GET"]) for path, answer in paths.items()]
-        return Starlette(routes=routes, exception_handlers={Exception: _failed})
+        return Starlette(routes=routes, exception_handlers={Exception: _failed, HTTPException: _no_such_resource})
 
     def _guarded(self, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
@@ -69,7 +69,7 @@ class ReadApi:
         end = time.monotonic() + wait
         records = await histories.records(run, after, limit)
         while not records and (left := end - time.monotonic()) > 0 and not await request.is_disconnected():
-            await asyncio.wait({asyncio.ensure_future(self._journal.wait_change(min(POLL_SECONDS, left)))})
+            await self._journal.wait_change(min(POLL_SECONDS, left))
             records = await histories.records(run, after, limit)
         following = records[-1].seq if records else after
         return _answered({"items": events_json(records), "next": following})
@@ -77,7 +77,10 @@ class ReadApi:
 
 async def _runs(request: Request, histories: Histories) -> Response:
     limit = _number(request, "limit", MAX_PAGE, 1, MAX_PAGE)
-    heads = await histories.runs(request.query_params.get("after", ""), limit)
+    after = request.query_params.get("after", "")
+    if after and not is_uid(after):
+        raise bad_request(f"after must be the UID of a run, not {after[:40]!r}")
+    heads = await histories.runs(after, limit)
     following = heads[-1].key.run if len(heads) == limit else None
     return _answered({"items": [summary(head) for head in heads], "next": following})
 
@@ -132,6 +135,14 @@ def _number(request: Request, name: str, default: int, least: int, most: int) ->
 def _answered(content: dict[str, Any], status: int = 200) -> Response:
     headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
     return Response(msgspec.json.encode(content), status_code=status, media_type=_JSON, headers=headers)
+
+
+async def _no_such_resource(request: Request, error: Exception) -> Response:
+    """What the router itself refuses: another path, another method."""
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    if status == 405:
+        return _refused(Refusal(405, "MethodNotAllowed", f"{request.method} is not answered here: this API only reads"))
+    return _refused(Refusal(status, "NotFound", f"this API has no {request.url.path[:200]}"))
 
 
 async def _failed(request: Request, error: Exception) -> Response:

@@ -29,6 +29,11 @@ _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OUTPUT = re.compile(r" output=(sha256:[0-9a-f]{64})$")  # the harness's own word for the whole of a cut output
 
 
+def is_uid(text: str) -> bool:
+    """Whether this has the form of an AgentRun's UID."""
+    return _UID.fullmatch(text) is not None
+
+
 class History(msgspec.Struct, frozen=True):
     """A whole history, its chain verified, and the state it leads to. `late`: seqs of what advanced nothing (R3.4)."""
 
@@ -67,7 +72,7 @@ class Histories:
 
     async def head(self, run: str) -> RunHead:
         """By UID, or the newest run of that name."""
-        found = await self._journal.head(run) if _UID.fullmatch(run) else None
+        found = await self._journal.head(run) if is_uid(run) else None
         if found is None or found.key.tenant != self._tenant:  # a name may look like somebody else's UID
             found = await self._journal.newest_named(self._tenant, run)
         if found is None:

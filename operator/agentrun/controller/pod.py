@@ -22,6 +22,7 @@ Object = dict[str, Any]
 PORT = 7070
 USER = 65532
 ROOT = "/agentrun"
+COPY = "/copy"  # not ROOT: in the tool server's own image that name leads to its root
 FLAGS = ["-I", "-S", "-X", "utf8", "-m"]
 SERVER = [f"{ROOT}/lib/ld.so", "--library-path", f"{ROOT}/lib", f"{ROOT}/bin/python3", *FLAGS, "agentrun_sandbox"]
 GUARD = ["/lib/ld.so", "--library-path", "/lib", "/bin/python3", *FLAGS, "agentrun_sandbox.guard"]
@@ -149,10 +150,10 @@ def _dead_node() -> list[Object]:
 
 def _init_containers(wanted: SandboxWanted) -> list[Object]:
     """The guard proves egress; where nodes have no image volumes it copies the tool server too."""
-    mounts: list[Object] = [] if wanted.image_volume else [{"name": "toolserver", "mountPath": ROOT}]
+    mounts: list[Object] = [] if wanted.image_volume else [{"name": "toolserver", "mountPath": COPY}]
     guard = {
         **_container("guard", wanted.tool_server_image, GUARD),
-        "args": ["check"] if wanted.image_volume else ["check", "copy", ROOT],
+        "args": ["check"] if wanted.image_volume else ["check", "copy", COPY],
         "env": _env(wanted),
         "resources": _resources(100, 64 << 20, 64 << 20),
         "volumeMounts": mounts,

@@ -85,7 +85,7 @@ def test_the_same_wish_gives_the_same_pod_and_another_wish_another_digest() -> N
 def test_copying_is_the_guards_work_where_nodes_have_no_image_volumes() -> None:
     pod = build_pod(wanted(image_volume=False))
     guard = pod["spec"]["initContainers"][0]
-    assert guard["args"] == ["check", "copy", "/agentrun"]
+    assert guard["args"] == ["check", "copy", "/copy"]
     assert {mount["name"] for mount in guard["volumeMounts"]} == {"toolserver"}
     sandbox = pod["spec"]["containers"][0]["volumeMounts"]
     assert next(mount for mount in sandbox if mount["name"] == "toolserver")["readOnly"] is True
