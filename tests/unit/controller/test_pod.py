@@ -1,6 +1,7 @@
 """The sandbox Pod: `restricted`, nothing but what is written down, bounds on every container (R20, C62)."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,19 +20,68 @@ def containers(pod: Object) -> list[Object]:
     return [*pod["spec"]["initContainers"], *pod["spec"]["containers"]]
 
 
-@pytest.mark.parametrize("image_volume", [True, False])
-def test_it_meets_the_restricted_profile(image_volume: bool) -> None:
-    spec = build_pod(wanted(image_volume=image_volume))["spec"]
-    assert spec["securityContext"]["runAsNonRoot"] is True
-    assert spec["securityContext"]["runAsUser"] != 0
-    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys()
-    for container in (*spec["initContainers"], *spec["containers"]):
-        context = container["securityContext"]
-        assert context["allowPrivilegeEscalation"] is context["privileged"] is False
-        assert context["capabilities"] == {"drop": ["ALL"]}
-        assert context["readOnlyRootFilesystem"] is True
-    assert all(volume.keys() - {"name"} <= {"emptyDir", "image"} for volume in spec["volumes"])
+def amount(quantity: str) -> int:
+    """In thousandths; the builder writes whole numbers and `m` alone."""
+    return int(quantity[:-1]) if quantity.endswith("m") else int(quantity) * 1000
+
+
+def violations(spec: Object) -> Iterator[str]:
+    """What the Pod Security Standard `restricted` (and `baseline` in it) forbids, as its page lists it."""
+    pod = spec["securityContext"]
+    for name in ("hostNetwork", "hostPID", "hostIPC"):
+        if spec.get(name):
+            yield name
+    for name in ("sysctls", "windowsOptions", "seLinuxOptions", "appArmorProfile"):
+        if name in pod:
+            yield name
+    for volume in spec["volumes"]:
+        if not volume.keys() - {"name"} <= RESTRICTED_VOLUMES:
+            yield f"volume {volume['name']}"
+    for container in (*spec["initContainers"], *spec["containers"], *spec.get("ephemeralContainers", [])):
+        yield from container_violations(container, pod, container["securityContext"])
+
+
+def container_violations(container: Object, pod: Object, own: Object) -> Iterator[str]:
+    """A container's own value stands before its Pod's."""
+    effective = pod | own
+    expected: Object = {
+        "allowPrivilegeEscalation": own.get("allowPrivilegeEscalation") is False,
+        "runAsNonRoot": effective.get("runAsNonRoot") is True,
+        "runAsUser": effective.get("runAsUser") != 0,
+        "seccompProfile": effective.get("seccompProfile") == {"type": "RuntimeDefault"},
+        "privileged": not own.get("privileged"),
+        "procMount": own.get("procMount", "Default") == "Default",
+        "drop": "ALL" in own["capabilities"].get("drop", []),
+        "add": not set(own["capabilities"].get("add", [])) - {"NET_BIND_SERVICE"},
+        "hostPort": not any(port.get("hostPort") for port in container.get("ports", [])),
+    }
+    yield from (f"{container['name']}: {name}" for name, holds in expected.items() if not holds)
+
+
+RESTRICTED_VOLUMES = {
+    "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected", "secret",
+}  # fmt: skip
+KINDS = [
+    {"image_volume": image_volume, "host_users": host_users, "purpose": purpose}
+    for image_volume in (True, False)
+    for host_users in (True, False)
+    for purpose in ("work", "verify")
+]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_it_meets_the_restricted_profile(kind: Object) -> None:
+    assert list(violations(build_pod(wanted(**kind))["spec"])) == []
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_beyond_restricted_its_root_is_read_only_and_its_volumes_come_from_nowhere_else_R20(kind: Object) -> None:
+    pod = build_pod(wanted(**kind))
+    for container in containers(pod):
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert all(volume.keys() - {"name"} <= {"emptyDir", "image"} for volume in pod["spec"]["volumes"])
+    assert pod["spec"]["hostUsers"] is kind["host_users"]
 
 
 def test_it_has_no_identity_and_no_way_to_find_services() -> None:
@@ -44,10 +94,17 @@ def test_it_has_no_identity_and_no_way_to_find_services() -> None:
     assert "token" not in text.replace("automountServiceAccountToken", "").lower()
 
 
-def test_every_container_has_requests_and_limits_C62() -> None:
-    for container in containers(build_pod(wanted(image_volume=False))):
-        for kind in ("requests", "limits"):
-            assert container["resources"][kind].keys() == {"cpu", "memory", "ephemeral-storage"}
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("resources", [{}, {"cpuMillis": 1}, {"cpuMillis": 64_000, "memoryBytes": 1 << 20}], ids=str)
+def test_every_container_has_requests_and_limits_C62(kind: Object, resources: Object) -> None:
+    found = containers(build_pod(wanted(sandbox={"image": "i", "resources": resources}, **kind)))
+    assert [container["name"] for container in found] == ["guard", "sandbox"]
+    for container in found:
+        limits, requests = container["resources"]["limits"], container["resources"]["requests"]
+        assert limits.keys() == requests.keys() == {"cpu", "memory", "ephemeral-storage"}
+        for name, limit in limits.items():
+            asked, most = amount(requests[name]), amount(limit)
+            assert 0 < asked <= most, name
 
 
 def test_what_the_template_asks_for_becomes_the_limits() -> None:
@@ -66,6 +123,32 @@ def test_what_the_template_asks_for_becomes_the_limits() -> None:
 def test_a_dead_node_is_left_after_thirty_seconds() -> None:
     seconds = {rule["key"]: rule["tolerationSeconds"] for rule in build_pod(wanted())["spec"]["tolerations"]}
     assert seconds == {"node.kubernetes.io/not-ready": 30, "node.kubernetes.io/unreachable": 30}
+
+
+def test_the_class_adds_places_to_run_and_nothing_else_R20() -> None:
+    asked: Object = {
+        "nodeSelector": {"pool": "sandboxes"},
+        "imagePullSecrets": [{"name": "pull"}],
+        "tolerations": [{"key": "pool", "operator": "Exists"}],
+    }
+    plain = build_pod(wanted())["spec"]
+    slipped_in: Object = {"hostNetwork": True, "runtimeClassName": "fast", "securityContext": {"runAsUser": 0}}
+    placed = build_pod(wanted(scheduling=asked | slipped_in))["spec"]
+    assert {name: placed[name] for name in placed if placed[name] != plain.get(name)} == asked | {
+        "tolerations": [*plain["tolerations"], *asked["tolerations"]]
+    }
+
+
+def test_the_template_adds_nothing_that_is_not_its_own_to_say_R20() -> None:
+    slipped_in: Object = {
+        "image": "images.test/python:1",
+        "securityContext": {"privileged": True},
+        "volumes": [{"name": "host", "hostPath": {"path": "/"}}],
+        "env": [{"name": "A", "value": "b"}],
+        "command": ["sh"],
+        "hostNetwork": True,
+    }
+    assert build_pod(wanted(sandbox=slipped_in))["spec"] == build_pod(wanted())["spec"]
 
 
 def test_it_is_owned_by_the_very_run_by_uid_C1() -> None:
