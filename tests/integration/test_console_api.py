@@ -51,7 +51,7 @@ MINE, OTHER, FOREIGN = (f"0b0c7c5e-0000-4000-8000-00000000000{number}" for numbe
 ABSENT = "0b0c7c5e-0000-4000-8000-00000000000f"
 SECRET = b"another run of the same tenant wrote this"
 CONTENT = {
-    "reply": f"see {sha256_digest(SECRET)}, {{\"digest\": \"{sha256_digest(SECRET)}\"}}".encode(),
+    "reply": f'see {sha256_digest(SECRET)}, {{"digest": "{sha256_digest(SECRET)}"}}'.encode(),
     "arguments": b'{"path":"a"}',
     "output": b"a cut out",
     "whole": b"a cut output, whole",
@@ -66,8 +66,9 @@ ARTIFACTS = (
     Artifact("changes.patch", DIGEST["patch"], "text/x-diff", len(CONTENT["patch"])),
     Artifact("reports/unit 1.xml", DIGEST["report"], "application/xml", len(CONTENT["report"])),
 )
+OURS_TOKEN = "token-a"
 USERS = {
-    "token-a": "system:serviceaccount:team-a:agentrun-viewer",
+    OURS_TOKEN: "system:serviceaccount:team-a:agentrun-viewer",
     "token-b": "system:serviceaccount:team-b:agentrun-viewer",
     "token-gone": "system:serviceaccount:team-gone:agentrun-viewer",
     "token-default": "system:serviceaccount:team-a:default",
@@ -78,10 +79,10 @@ USERS = {
 class World:
     """A running read API, and what it works with."""
 
-    http: httpx2.AsyncClient
     journal: SqliteJournal
     cluster: ApiServer
     path: Path
+    http: httpx2.AsyncClient = field(init=False)
     logs: dict[str, RunLog] = field(default_factory=dict[str, RunLog])
     audience: str = "agentrun"
     later: float = 0.0  # seconds that the console believes have passed besides the real ones
@@ -91,7 +92,7 @@ class World:
         return time.monotonic() + self.later
 
     async def get(
-        self, path: str, status: int = 200, token: str | None = "token-a", **query: object
+        self, path: str, status: int = 200, token: str | None = OURS_TOKEN, **query: object
     ) -> httpx2.Response:
         """An answer that has this status."""
         headers = {} if token is None else {HEADER: token}
@@ -105,7 +106,7 @@ class World:
         found: Object = (await self.get(path, **query)).json()  # type: ignore[arg-type]
         return found
 
-    async def refused(self, path: str, status: int, token: str | None = "token-a", **query: object) -> Object:
+    async def refused(self, path: str, status: int, token: str | None = OURS_TOKEN, **query: object) -> Object:
         """`error` of a refusal, which says nothing else."""
         answer = await self.get(path, status, token, **query)
         assert answer.headers["content-type"] == "application/json"
@@ -161,15 +162,15 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     for name, uid in (("kube-system", CLUSTER), ("team-a", OURS.namespace_uid), ("team-b", THEIRS.namespace_uid)):
         cluster.put(f"/api/v1/namespaces/{name}", {"metadata": {"name": name, "uid": uid}})
     tls = tls_context(*server_certificate(keys, ("127.0.0.1",), datetime.now(UTC)))
+    trust = ssl.create_default_context(cadata=keys.ca_pem)
     journal = SqliteJournal.open(tmp_path / "journal.db")
-    async with (
-        apiserver.serving(cluster) as kube,
-        httpx2.AsyncClient(verify=ssl.create_default_context(cadata=keys.ca_pem)) as http,
-    ):
-        found = World(http, journal, cluster, tmp_path / "journal.db")
+    async with apiserver.serving(cluster) as kube:
+        found = World(journal, cluster, tmp_path / "journal.db")
         cluster.rules.append(found.review)
-        async with serving(console(found, kube).application(), "127.0.0.1", 0, tls) as port:
-            http.base_url = httpx2.URL(f"https://127.0.0.1:{port}")
+        async with (
+            serving(console(found, kube).application(), "127.0.0.1", 0, tls) as port,
+            httpx2.AsyncClient(base_url=f"https://127.0.0.1:{port}", verify=trust) as found.http,
+        ):
             yield found
     await journal.close()
 
@@ -496,7 +497,7 @@ async def test_an_api_server_that_does_not_answer_is_503_and_lets_nobody_in(worl
 @pytest.mark.parametrize(
     "change",
     [
-        "UPDATE events SET body = replace(body, 'read', 'rexd') WHERE seq = 1",
+        "UPDATE events SET body = CAST(replace(CAST(body AS TEXT), 'read', 'rexd') AS BLOB) WHERE seq = 1",
         "DELETE FROM events WHERE seq = (SELECT max(seq) FROM events)",
         "DELETE FROM events",
     ],
