@@ -25,6 +25,7 @@ MAX_PAGE = 500
 MAX_WAIT_SECONDS = 30.0
 POLL_SECONDS = 0.5
 _JSON = "application/json"
+_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _log = structlog.get_logger()
 Answer = Callable[[Request, Histories], Awaitable[Response]]
 
@@ -119,7 +120,7 @@ async def _blob(request: Request, histories: Histories) -> Response:
 
 async def _content(digest: str, histories: Histories) -> Response:
     """Always as bytes to keep: what a model or tool wrote must not be shown by a browser as a page."""
-    headers = {"Digest": digest, "Content-Disposition": "attachment", "X-Content-Type-Options": "nosniff"}
+    headers = {"Digest": digest, "Content-Disposition": "attachment", **_HEADERS}
     return Response(await histories.blob(digest), media_type="application/octet-stream", headers=headers)
 
 
@@ -133,8 +134,7 @@ def _number(request: Request, name: str, default: int, least: int, most: int) ->
 
 
 def _answered(content: dict[str, Any], status: int = 200) -> Response:
-    headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-    return Response(msgspec.json.encode(content), status_code=status, media_type=_JSON, headers=headers)
+    return Response(msgspec.json.encode(content), status_code=status, media_type=_JSON, headers=_HEADERS)
 
 
 async def _no_such_resource(request: Request, error: Exception) -> Response:
