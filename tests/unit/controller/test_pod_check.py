@@ -155,6 +155,116 @@ def test_a_change_is_found_and_named(name: str) -> None:
     assert mutations(asked, found) == [field]
 
 
+# Of one container: the field that is named, and the change. Every container's is found, the guard's as the sandbox's.
+OF_A_CONTAINER: dict[str, tuple[str, Change]] = {
+    "image": ("image", lambda one: one.update(image="other")),
+    "a digest added": ("image", lambda one: one.update(image=one["image"] + "@sha256:" + "0" * 64)),
+    "root": ("securityContext", lambda one: one["securityContext"].update(runAsUser=0)),
+    "root's group": ("securityContext", lambda one: one["securityContext"].update(runAsGroup=0)),
+    "privileged": ("securityContext", lambda one: one["securityContext"].update(privileged=True)),
+    "escalation": ("securityContext", lambda one: one["securityContext"].update(allowPrivilegeEscalation=True)),
+    "escalation unsaid": ("securityContext", lambda one: one["securityContext"].pop("allowPrivilegeEscalation")),
+    "a capability": ("securityContext", lambda one: one["securityContext"]["capabilities"].update(add=["SYS_ADMIN"])),
+    "capabilities kept": ("securityContext", lambda one: one["securityContext"]["capabilities"].update(drop=[])),
+    "no capabilities said": ("securityContext", lambda one: one["securityContext"].pop("capabilities")),
+    "writable root": ("securityContext", lambda one: one["securityContext"].pop("readOnlyRootFilesystem")),
+    "AppArmor off": (
+        "securityContext",
+        lambda one: one["securityContext"].update(appArmorProfile={"type": "Unconfined"}),
+    ),
+    "SELinux off": ("securityContext", lambda one: one["securityContext"].update(seLinuxOptions={"type": "spc_t"})),
+    "no context": ("securityContext", lambda one: one.pop("securityContext")),
+    "command": ("command", lambda one: one["command"].insert(0, "sh")),
+    "arguments": ("args", lambda one: one.update(args=["copy"])),
+    "preloaded code": ("env", lambda one: one["env"].insert(0, {"name": "LD_PRELOAD", "value": "/tmp/x.so"})),
+    "no settings": ("env", lambda one: one["env"].clear()),
+    "a Secret's value": (
+        "env",
+        lambda one: one["env"].append({"name": "A", "valueFrom": {"secretKeyRef": {"name": "x", "key": "k"}}}),
+    ),
+    "unbounded": ("resources", lambda one: one.pop("resources")),
+    "a device": ("resources", lambda one: one["resources"].update(claims=[{"name": "gpu"}])),
+    "a mount": (
+        "volumeMounts",
+        lambda one: one.update(volumeMounts=[*one.get("volumeMounts", []), {"name": "tmp", "mountPath": "/x"}]),
+    ),
+    "a hook": ("lifecycle", lambda one: one.update(lifecycle={"preStop": {"exec": {"command": ["sh"]}}})),
+    "a sidecar's life": ("restartPolicy", lambda one: one.update(restartPolicy="Always")),
+}
+
+
+@pytest.mark.parametrize("name", list(OF_A_CONTAINER))
+@pytest.mark.parametrize(("group", "container"), [("initContainers", "guard"), ("containers", "sandbox")])
+@pytest.mark.parametrize("image_volume", [True, False])
+def test_a_change_of_any_container_is_found_and_named_R20(
+    name: str, group: str, container: str, image_volume: bool
+) -> None:
+    field, change = OF_A_CONTAINER[name]
+    asked = build_pod(wanted(image_volume=image_volume))
+    found = admitted(asked)
+    change(found["spec"][group][0])
+    assert mutations(asked, found) == [f"{group}[{container}].{field}"]
+
+
+VOLUMES_OF_OTHERS: list[Object] = [
+    {"hostPath": {"path": "/"}},
+    {"secret": {"secretName": "x"}},
+    {"configMap": {"name": "x"}},
+    {"projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}},
+    {"persistentVolumeClaim": {"claimName": "x"}},
+    {"csi": {"driver": "x"}},
+    {"nfs": {"server": "x", "path": "/"}},
+]
+
+
+@pytest.mark.parametrize("source", VOLUMES_OF_OTHERS, ids=lambda source: next(iter(source)))
+def test_a_volume_is_found_whether_it_is_added_or_put_in_anothers_place_R20(source: Object) -> None:
+    asked, added, replaced = build_pod(wanted()), admitted(), admitted()
+    added["spec"]["volumes"].insert(0, {"name": "theirs", **source})
+    replaced["spec"]["volumes"][1] = {"name": "workspace", **source}
+    assert mutations(asked, added) == ["volumes[theirs]"]
+    assert mutations(asked, replaced) == ["volumes[workspace]"]
+
+
+def test_a_container_added_anywhere_is_found_R20() -> None:
+    asked = build_pod(wanted())
+    for group in ("initContainers", "containers"):
+        for place in (0, 1):
+            found = admitted()
+            found["spec"][group].insert(place, {"name": "mesh", "image": "mesh"})
+            assert mutations(asked, found) == [group]
+
+
+def test_several_changes_are_all_named() -> None:
+    found = admitted()
+    for change in (CHANGES["host network"][1], CHANGES["another image"][1], CHANGES["a volume of the host"][1]):
+        change(found["spec"])
+    assert mutations(build_pod(wanted()), found) == ["hostNetwork", "containers[sandbox].image", "volumes[host]"]
+
+
+HARMLESS: dict[str, Change] = {
+    "its node": lambda spec: spec.update(nodeName="node-1"),
+    "a node selector of the namespace": lambda spec: spec.update(nodeSelector={"pool": "team"}),
+    "the account's pull secrets": lambda spec: spec.update(imagePullSecrets=[{"name": "pull"}]),
+    "images pulled always": lambda spec: sandbox(spec).update(imagePullPolicy="Always"),
+    "a toleration": lambda spec: spec["tolerations"].append({"key": "gpu", "operator": "Exists"}),
+    "a priority": lambda spec: spec.update(priorityClassName="low", priority=10),
+    "what is off, said": lambda spec: spec.update(hostNetwork=False, hostPID=False, hostIPC=False),
+    "shared processes off, said": lambda spec: spec.update(shareProcessNamespace=False),
+    "empty lists, said": lambda spec: spec.update(hostAliases=[], ephemeralContainers=None, resourceClaims=[]),
+    "unprivileged, unsaid": lambda spec: sandbox(spec)["securityContext"].pop("privileged"),
+    "writable mounts, said": lambda spec: sandbox(spec)["volumeMounts"][1].update(readOnly=False),
+}
+
+
+@pytest.mark.parametrize("name", list(HARMLESS))
+def test_what_a_cluster_may_rightly_say_is_no_change(name: str) -> None:
+    found = admitted()
+    HARMLESS[name](found["spec"])
+    assert found != admitted()
+    assert mutations(build_pod(wanted()), found) == []
+
+
 @pytest.mark.parametrize("image_volume", [True, False])
 def test_what_an_api_server_fills_in_is_no_change(image_volume: bool) -> None:
     asked = build_pod(wanted(image_volume=image_volume))
