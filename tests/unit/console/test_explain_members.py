@@ -313,6 +313,12 @@ def test_a_history_that_was_changed_is_not_explained_R4() -> None:
         verified(head_of(history), (*history.records[:2], changed, *history.records[3:]))
 
 
+def test_a_history_written_anew_with_good_hashes_is_not_explained_R4() -> None:
+    """As long, and whole in itself, but not what the head was."""
+    with pytest.raises(CorruptHistory, match="the head, event 6"):
+        verified(head_of(flying("pay")), tuple(flying("send").records))
+
+
 def test_events_behind_the_head_that_was_read_are_part_of_the_answer() -> None:
     history = new().admit()
     head = head_of(history)
