@@ -189,6 +189,11 @@ OF_A_CONTAINER: dict[str, tuple[str, Change]] = {
         lambda one: one.update(volumeMounts=[*one.get("volumeMounts", []), {"name": "tmp", "mountPath": "/x"}]),
     ),
     "a hook": ("lifecycle", lambda one: one.update(lifecycle={"preStop": {"exec": {"command": ["sh"]}}})),
+    "a probe of its start": ("startupProbe", lambda one: one.update(startupProbe={"exec": {"command": ["sh"]}})),
+    "a probe of its readiness": (
+        "readinessProbe",
+        lambda one: one.update(readinessProbe={"exec": {"command": ["sh"]}}),
+    ),
     "a sidecar's life": ("restartPolicy", lambda one: one.update(restartPolicy="Always")),
 }
 

@@ -70,6 +70,15 @@ def test_a_pull_that_fails_names_container_and_error_and_may_still_succeed_C60(w
     assert len(view.message) <= 1000
 
 
+@pytest.mark.parametrize("error", ["CreateContainerConfigError", "CreateContainerError", "RunContainerError"])
+def test_a_container_that_cannot_be_made_is_told_in_the_clusters_words(error: str) -> None:
+    found = pod("pulling")
+    found["status"]["containerStatuses"][0]["state"] = {"waiting": {"reason": error, "message": "no such folder"}}
+    view = look(found, NOW)
+    assert view.life is not Life.RUNNING
+    assert view.message == f"sandbox: {error}: no such folder"
+
+
 @pytest.mark.parametrize("reason", ["DeletionByTaintManager", "EvictionByEvictionAPI", "PreemptionByScheduler"])
 def test_a_running_sandbox_that_is_being_taken_away_is_lost_C38(reason: str) -> None:
     found = pod("running")
