@@ -30,11 +30,13 @@ class Transcript:
         self._entries: list[tuple[int, Entry]] = []  # (turn, entry)
         self._attempts: dict[str, int] = {}
         self._turn = 0
+        self._open: tuple[str, ...] = ()  # calls of the last reply that nothing has answered
 
     def copy(self) -> "Transcript":
         """An independent transcript with the same content: what would be shown if more were recorded."""
         other = Transcript()
         other._entries, other._attempts, other._turn = list(self._entries), dict(self._attempts), self._turn
+        other._open = self._open
         return other
 
     def feed(self, records: Iterable[EventRecord]) -> None:
@@ -45,8 +47,8 @@ class Transcript:
                     self._attempts[event.step] = event.attempt
                 case ModelCompleted() as event if self._answers(event.step, event.attempt):
                     self._model(record.seq, event)
-                case ToolCompleted() as event if self._answers(event.step, event.attempt):
-                    self._add(Entry("tool", record.seq, blob=event.output, call_id=event.step))
+                case ToolCompleted() as event if event.step in self._open and self._answers(event.step, event.attempt):
+                    self._answered(Entry("tool", record.seq, blob=event.output, call_id=event.step))
                 case _:
                     pass
 
@@ -58,8 +60,7 @@ class Transcript:
             while steers and entry.role == "assistant" and steers[0].turn <= turn:
                 result.append(Entry("user", 0, blob=steers.pop(0).message))
             result.append(entry)
-        closed = self._closing(state, result)
-        return (*result, *closed, *(Entry("user", 0, blob=steer.message) for steer in steers))
+        return (*result, *self._interrupted(state), *(Entry("user", 0, blob=steer.message) for steer in steers))
 
     def _answers(self, step: str, attempt: int) -> bool:
         return self._attempts.pop(step, 0) == attempt
@@ -67,24 +68,31 @@ class Transcript:
     def _add(self, entry: Entry) -> None:
         self._entries.append((self._turn, entry))
 
+    def _answered(self, entry: Entry) -> None:
+        self._add(entry)
+        self._open = tuple(call for call in self._open if call != entry.call_id)
+
     def _model(self, seq: int, event: ModelCompleted) -> None:
+        for call_id in self._open:
+            self._answered(_interruption(call_id, seq))
         self._turn += 1
         self._add(Entry("assistant", seq, blob=event.message))
         if event.finish == "Length":
             self._add(Entry("user", seq, text=CONTINUE))
             return
+        self._open = tuple(call.id for call in event.calls)
         for call in event.calls:
             if call.problem:
-                self._add(Entry("tool", seq, text=refusal(call), call_id=call.id))
+                self._answered(Entry("tool", seq, text=refusal(call), call_id=call.id))
 
-    def _closing(self, state: State, entries: list[Entry]) -> list[Entry]:
-        """Every call is answered before the next request, whatever interrupted it."""
-        answered = {entry.call_id for entry in entries}
-        return [
-            Entry("tool", state.seq, text=call.detail or f"{call.status or 'Error'}: the call was interrupted",
-                  call_id=call.step.id)
-            for call in state.calls if call.step.phase == "closed" and call.step.id not in answered
-        ]  # fmt: skip
+    def _interrupted(self, state: State) -> list[Entry]:
+        """Every call is answered before the next request, whatever interrupted it (C52)."""
+        live = {call.step.id for call in state.calls if call.step.phase != "closed"}
+        return [_interruption(call_id, state.seq) for call_id in self._open if call_id not in live]
+
+
+def _interruption(call_id: str, seq: int) -> Entry:
+    return Entry("tool", seq, text="Error: the call was interrupted", call_id=call_id)
 
 
 def refusal(call: ProposedCall) -> str:
