@@ -47,7 +47,9 @@ def _listener(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=1024, dualstack_ipv6=host == "::")
     except OSError as error:
         said = f"cannot listen on port {port}: {error.strerror or error}"
-        raise CannotListen(f"{said}; set AGENTRUN_BROKER_PORT and AGENTRUN_HEALTH_PORT to free ports") from None
+        raise CannotListen(
+            f"{said}; set AGENTRUN_BROKER_PORT, AGENTRUN_READ_PORT and AGENTRUN_HEALTH_PORT to free ports"
+        ) from None
 
 
 @contextlib.asynccontextmanager

@@ -30,6 +30,7 @@ GIB = 1 << 30
 STATE_BYTES = 64 << 20
 TMP_BYTES = 1 * GIB
 GRACE_SECONDS = 2
+PROCESSES = 256
 DEAD_NODE_SECONDS = 30
 
 
@@ -206,7 +207,12 @@ def _env(wanted: SandboxWanted) -> list[Object]:
         "v": 1,
         "run": wanted.run_uid,
         "keys": [msgspec.to_builtins(key) for key in wanted.keys],
-        "limits": {"memoryBytes": limits.get("memoryBytes", GIB), "workspaceBytes": _workspace_bytes(wanted)},
+        "limits": {
+            "memoryBytes": limits.get("memoryBytes", GIB),
+            "workspaceBytes": _workspace_bytes(wanted),
+            # On the node's own users the kernel would count other Pods' processes too.
+            **({} if wanted.host_users else {"processes": limits.get("processes", PROCESSES)}),
+        },
         "guard": msgspec.to_builtins(wanted.guard),
         "workspace": "/workspace",
         "state": "/agentrun-state",

@@ -4,7 +4,7 @@ import re
 from decimal import Decimal
 from typing import Any, TypeGuard
 
-from agentrun.kube.reading import members
+from agentrun.kube.reading import member, members
 
 Object = dict[str, Any]
 _POD_FIELDS = (
@@ -32,7 +32,15 @@ def mutations(asked: Object, admitted: Object) -> list[str]:
     for group in ("initContainers", "containers"):
         found += _containers(group, asked["spec"].get(group, []), admitted["spec"].get(group, []))
     found += _volumes(asked["spec"]["volumes"], members(admitted["spec"], "volumes"))
-    return found
+    return found + _metadata(asked["metadata"], admitted["metadata"])
+
+
+def _metadata(asked: Object, admitted: Object) -> list[str]:
+    """Policies select by our labels, and deletion follows the owner: what others add beside them is theirs."""
+    labels, owners = member(admitted, "labels"), members(admitted, "ownerReferences")
+    found = [f"labels[{name}]" for name, value in asked["labels"].items() if labels.get(name) != value]
+    kept = all(any(_same(owner, one) for one in owners) for owner in asked["ownerReferences"])
+    return found if kept else [*found, "ownerReferences"]
 
 
 def _containers(group: str, asked: list[Object], admitted: list[Object]) -> list[str]:

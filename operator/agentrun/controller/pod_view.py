@@ -44,6 +44,7 @@ class GuardReport(msgspec.Struct, frozen=True, rename="camel"):
     open: tuple[str, ...] = ()
     tolerated: tuple[str, ...] = ()
     allowed_failed: tuple[str, ...] = ()
+    message: str = ""
 
 
 def look(pod: Object, now: dt.datetime) -> PodView:
@@ -88,6 +89,8 @@ def _report(ended: Object) -> GuardReport:
 
 
 def _guard_message(guard: GuardReport) -> str:
+    if not guard.open and not guard.allowed_failed and guard.message:
+        return f"the guard could not do its work: {guard.message}"[:1000]
     parts: list[str] = []
     if guard.open:
         parts.append(f"reachable although nothing allows it: {', '.join(guard.open[:8])}")
@@ -131,6 +134,10 @@ def _waiting(state: Object, waiting: Object) -> PodView | None:
         return PodView(Life.COMING, Reason.IMAGE_PULL_FAILED, f"{state['name']}: {reason}: {message}"[:1000])
     if reason in _CONFIG_ERRORS:
         return PodView(Life.COMING, Reason.STARTING, f"{state['name']}: {reason}: {message}"[:1000])
+    ended = member(member(state, "lastState"), "terminated")
+    if ended and state["name"] == "sandbox":
+        why = f"{ended.get('reason', 'ended')}, exit code {ended.get('exitCode')}"
+        return PodView(Life.COMING, Reason.STARTING, f"the sandbox ended ({why}) and is started again")
     return None
 
 

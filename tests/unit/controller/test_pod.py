@@ -199,3 +199,14 @@ def test_a_pods_name_is_a_name_whatever_the_runs_is(name: str, uid: object, numb
     assert found.startswith("arun-")
     assert len(found) <= 63
     assert all(part.isalnum() for part in found.replace("--", "-").split("-")), found
+
+
+@pytest.mark.parametrize(("host_users", "processes"), [(False, 300), (True, None)])
+def test_the_process_limit_is_given_where_the_pod_has_users_of_its_own(
+    host_users: bool,
+    processes: int | None,
+) -> None:
+    sandbox = {"image": "i", "resources": {"processes": 300}}
+    spec = build_pod(wanted(sandbox=sandbox, host_users=host_users))["spec"]
+    variable = next(one for one in spec["containers"][0]["env"] if one["name"] == "AGENTRUN_SANDBOX")
+    assert json.loads(variable["value"])["limits"].get("processes") == processes

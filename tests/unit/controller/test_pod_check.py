@@ -318,3 +318,27 @@ def test_every_value_of_the_spec_that_bears_on_safety_is_compared_R20(image_volu
     asked = build_pod(wanted(image_volume=image_volume))
     unseen = {path for path in leaves(asked["spec"]) if not mutations(asked, changed(copy.deepcopy(asked), path))}
     assert {next((part for part in path if part in FREE), path) for path in unseen} == {*FREE, ("restartPolicy",)}
+
+
+@pytest.mark.parametrize("label", ["agentrun.dev/sandbox", "agentrun.dev/run-uid", "agentrun.dev/purpose"])
+def test_a_label_that_policies_select_by_may_neither_go_nor_change_R20(label: str) -> None:
+    asked = build_pod(wanted())
+    for change in (lambda labels: labels.pop(label), lambda labels: labels.update({label: "other"})):
+        found = admitted(asked)
+        change(found["metadata"]["labels"])
+        assert mutations(asked, found) == [f"labels[{label}]"]
+
+
+def test_what_others_add_to_the_metadata_is_theirs() -> None:
+    asked = build_pod(wanted())
+    found = admitted(asked)
+    found["metadata"]["labels"]["mesh"] = "on"
+    found["metadata"]["annotations"] = {"mesh": "on"}
+    assert mutations(asked, found) == []
+
+
+def test_a_pod_that_nobody_owns_would_outlive_its_run() -> None:
+    asked = build_pod(wanted())
+    found = admitted(asked)
+    found["metadata"]["ownerReferences"] = []
+    assert mutations(asked, found) == ["ownerReferences"]

@@ -260,3 +260,20 @@ def test_a_pod_without_any_status_is_waited_for() -> None:
     found = pod("unscheduled")
     del found["status"]
     assert look(found, NOW).reason is Reason.PENDING
+
+
+def test_a_sandbox_that_ended_and_starts_again_is_no_pull_C57() -> None:
+    found = pod("pulling")
+    state = found["status"]["containerStatuses"][0]
+    state["state"] = {"waiting": {"reason": "CrashLoopBackOff"}}
+    state["lastState"] = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+    view = look(found, NOW)
+    assert (view.life, view.reason) == (Life.COMING, Reason.STARTING)
+    assert "OOMKilled" in view.message
+
+
+def test_a_guard_that_could_not_do_its_work_says_why() -> None:
+    found = pod("refused")
+    ended = found["status"]["initContainerStatuses"][0]["state"]["terminated"]
+    ended["message"] = '{"ok": false, "open": [], "message": "name.test:1 is no target"}'
+    assert "name.test:1 is no target" in look(found, NOW).message
