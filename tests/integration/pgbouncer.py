@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.cluster.shell import need_packages
 from tests.integration.postgres import USER, PostgresServer
 
 PROGRAM = Path("/usr/sbin/pgbouncer")
@@ -74,9 +75,7 @@ def _free_port() -> int:
 @pytest.fixture(scope="session")
 def pgbouncer(postgres: PostgresServer) -> Iterator[PgBouncer]:
     """One pooler for the whole run."""
-    if not PROGRAM.exists():
-        print("tests: installing the Debian package pgbouncer", flush=True)
-        subprocess.run(["apt-get", "install", "-y", "-qq", "pgbouncer"], check=True, capture_output=True)
+    need_packages({str(PROGRAM): "pgbouncer"})
     folder = Path(tempfile.mkdtemp(prefix="agentrun-pgbouncer-"))
     folder.chmod(0o755)
     pooler = PgBouncer(postgres, folder)

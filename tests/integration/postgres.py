@@ -11,18 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.cluster.shell import need_packages
 
 USER = "postgres"  # the server refuses to run as root
 
 
 def programs() -> Path:
     """Folder of initdb and postgres; installs Debian's package if it is missing, and says so."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    if not found:
-        print("tests: installing the Debian package postgresql", flush=True)
-        subprocess.run(["apt-get", "install", "-y", "-qq", "postgresql"], check=True, capture_output=True)
-        found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    return found[-1].parent
+    need_packages({"/usr/lib/postgresql": "postgresql"})
+    return sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))[-1].parent
 
 
 class PostgresServer:
