@@ -18,8 +18,10 @@ USER = "postgres"  # the server refuses to run as root
 
 def programs() -> Path:
     """Folder of initdb and postgres; installs Debian's package if it is missing, and says so."""
-    need_packages({"/usr/lib/postgresql": "postgresql"})
-    return sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))[-1].parent
+    servers = Path("/usr/lib/postgresql")
+    if not any(servers.glob("*/bin/initdb")):
+        need_packages({"initdb": "postgresql"})  # never on PATH: so it is installed
+    return max(servers.glob("*/bin/initdb")).parent
 
 
 class PostgresServer:
