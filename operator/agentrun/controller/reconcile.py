@@ -20,6 +20,7 @@ from agentrun.controller.standing import standing_objects
 from agentrun.controller.status import JournalHead, iso, pending_status, run_status, stopped_status
 from agentrun.controller.status_writer import StatusWriter
 from agentrun.controller.world import World
+from agentrun.core.deadlines import idle_deadline, wall_clock_deadline
 from agentrun.core.digest import canonical, sha256_digest
 from agentrun.core.events import DeadlinePassed, Quiesced, RunAdmitted, RunCreated, RunDeleted, RunRefused
 from agentrun.core.ids import Tenant
@@ -199,9 +200,11 @@ class Reconciler:
         digests = await self._steering_blobs(run, state)
         for fact, key in spec_facts(run, log.state, digests):
             await log.accept(fact, key)
-        deadline = log.state.wall_clock_deadline
-        if deadline and self._clock() >= deadline and log.state.stop is None:
+        if 0 < wall_clock_deadline(log.state) <= self._clock():
             await log.accept(DeadlinePassed("wallClock"), "deadline/wallClock")
+        if 0 < idle_deadline(log.state) <= self._clock():
+            # One for each wait: a run that was resumed and waits again has another.
+            await log.accept(DeadlinePassed("idle"), f"deadline/idle-{log.seq}")
 
     async def _steering_blobs(self, run: Object, state: State) -> dict[str, str]:
         known = {steer.id for steer in state.steering}
@@ -227,8 +230,8 @@ class Reconciler:
         waits = [TROUBLE_SECONDS] if troubled else []
         if seen.pod is not None and seen.pod.life is Life.COMING:
             waits.append(PROGRESS_SECONDS)
-        if state.wall_clock_deadline and not state.terminal and state.stop is None:
-            waits.append(max(0.05, (state.wall_clock_deadline - self._clock()) / 1_000_000))
+        deadlines = filter(None, (wall_clock_deadline(state), idle_deadline(state)))
+        waits += [max(0.05, (deadline - self._clock()) / 1_000_000) for deadline in deadlines]
         if state.stop is not None and not state.terminal:
             waits.append(1.0)
         return min(waits, default=None)
