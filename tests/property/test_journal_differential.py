@@ -4,7 +4,7 @@ import asyncio
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -52,6 +52,11 @@ SHORT, LONG = 0.001, 3600.0  # a lease that has run out once the rule is over, a
 SECONDS = st.sampled_from([LONG, SHORT, 0.0])
 RARELY = st.sampled_from([False] * 5 + [True])
 MOSTLY_RIGHT = st.sampled_from([0, 0, 0, 0, 0, -1, 1])  # added to a head or a fence
+FORGERIES: list[dict[str, Callable[[Any], Any]]] = [
+    {"fence": lambda fence: fence - 1},
+    {"owner": lambda owner: owner + "x"},
+    {"run": lambda _: "no-such-run"},
+]
 KEYS = [f"steering/s{number}" for number in range(4)]
 VOID = {"append", "put_checkpoint", "drop_checkpoints", "put_blobs", "release"}
 
@@ -61,7 +66,7 @@ EXPECTED = {
     *(f"append a result: {word}" for word in ("done", "FenceLost", "HeadMoved", "RunNotFound", "BlobMismatch")),
     *(f"append a fact: {word}" for word in ("done", "AlreadyAccepted", "HeadMoved", "RunNotFound")),
     *("lease: done", "lease: nothing", "lease: another hand", "renew: done", "renew: FenceLost"),
-    *("release: done", "release: done for others"),
+    *("release: done", "release: of no effect"),
     *(f"put_checkpoint: {word}" for word in ("done", "FenceLost", "HeadMoved", "RunNotFound")),
     *("drop_checkpoints: done", "checkpoint: done", "checkpoint: nothing"),
     *("put_blobs: done", "put_blobs: BlobMismatch", "get_blob: done", "get_blob: nothing"),
@@ -169,8 +174,7 @@ class SideBySide(RuleBasedStateMachine):
             last = record.hash
             records.append(record)
         issued = data.draw(ISSUED)
-        named = {command.id for command in issued}
-        finished = tuple(name for name in data.draw(st.lists(COMMANDS, max_size=3)) if name not in named)
+        finished = tuple(data.draw(st.lists(COMMANDS, max_size=3)))  # one that is issued as well is the new one
         ended = bool(row and row.terminal) or data.draw(RARELY)
         outcome = ((row.outcome if row else None) or data.draw(NAMES)) if ended else None
         state = data.draw(st.sampled_from(["running", "paused"]))
@@ -215,10 +219,10 @@ class SideBySide(RuleBasedStateMachine):
         time.sleep(2 * SHORT)
 
     def any_lease(self, data: st.DataObject) -> Lease:
-        """The newest ones more often; rarely one of a run that is not there."""
-        none = Lease("no-such-run", "pod-1", 1, 0, 1)
-        lease: Lease = data.draw(st.sampled_from([*self.leases, *self.leases[-2:], *self.leases[-2:], none]))
-        return lease
+        """One that was given, the newest ones more often; rarely with a fence, owner or run it never had."""
+        lease: Lease = data.draw(st.sampled_from([*self.leases, *self.leases[-2:], *self.leases[-2:]]))
+        forged: dict[str, Any] = data.draw(st.sampled_from([{}, {}, {}, *FORGERIES]))
+        return replace(lease, **{name: change(getattr(lease, name)) for name, change in forged.items()})
 
     @precondition(lambda self: self.leases)
     @rule(data=st.data(), seconds=SECONDS)
@@ -233,15 +237,13 @@ class SideBySide(RuleBasedStateMachine):
         time.sleep(2 * SHORT)
 
     @precondition(lambda self: self.leases)
-    @rule(data=st.data(), stranger=RARELY)
-    def release(self, data: st.DataObject, stranger: bool) -> None:
+    @rule(data=st.data())
+    def release(self, data: st.DataObject) -> None:
         lease = self.any_lease(data)
-        row = self.oracle.rows.get(lease.run)
-        held = row is not None and row.held and (row.owner, row.fence) == (lease.owner, lease.fence)
-        lease = replace(lease, owner="stranger") if stranger else lease
+        held = [run for run, row in self.oracle.rows.items() if row.held]
         self.ask("release", lease)
-        if not held or stranger:
-            REACHED["release: done for others"] += 1
+        if held == [run for run, row in self.oracle.rows.items() if row.held]:
+            REACHED["release: of no effect"] += 1
 
     # --- checkpoints and content -----------------------------------------------------------------------------------
 
@@ -339,8 +341,8 @@ def at_random(url: str, **how: Any) -> None:
 
 @pytest.mark.postgres
 def test_both_stores_answer_and_hold_what_the_oracle_does_R4_R6_R11(url: str) -> None:
-    """The same 2,400 operations every time; `make test-long` draws new ones."""
-    at_random(url, max_examples=60, stateful_step_count=40, derandomize=True)
+    """The same 2,000 operations every time; `make test-long` draws new ones."""
+    at_random(url, max_examples=50, stateful_step_count=40, derandomize=True)
 
 
 @pytest.mark.postgres
@@ -350,6 +352,7 @@ def test_the_operations_met_every_answer_they_can_give() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 @pytest.mark.postgres
 def test_both_stores_answer_and_hold_what_the_oracle_does_at_length(url: str) -> None:
     """20,000 operations, new ones each time."""
