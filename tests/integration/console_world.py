@@ -1,5 +1,6 @@
 """A running read API: real HTTPS, a real SQLite journal, a small API server; runs to read, and a store to break."""
 
+import asyncio
 import contextlib
 import sqlite3
 import ssl
@@ -83,6 +84,7 @@ class World:
     http: httpx2.AsyncClient = field(init=False)
     logs: dict[str, RunLog] = field(default_factory=dict[str, RunLog])
     audience: str = "agentrun"
+    ending: asyncio.Event = field(default_factory=asyncio.Event)
     later: float = 0.0  # seconds that the console believes have passed besides the real ones
 
     def clock(self) -> float:
@@ -175,7 +177,8 @@ async def running(tmp_path: Path) -> AsyncGenerator[World]:
 
 def console(world: World, kube: KubeClient) -> ReadApi:
     """As the console's process puts it together, on the test's clock."""
-    return ReadApi(world.journal, Viewers(kube.token_review, world.clock), Tenants(kube, world.clock))
+    viewers, tenants = Viewers(kube.token_review, world.clock), Tenants(kube, world.clock)
+    return ReadApi(world.journal, viewers, tenants, world.ending)
 
 
 def break_store(world: World) -> None:

@@ -1,5 +1,6 @@
 """The read API's resources (decision 0004). GET only, one tenant's runs only, bounded answers."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -31,12 +32,13 @@ Answer = Callable[[Request, Histories], Awaitable[Response]]
 
 
 class ReadApi:
-    """Handlers over one journal."""
+    """Handlers over one journal. Once `ending` is set nobody is kept waiting: the process goes down."""
 
-    def __init__(self, journal: Journal, viewers: Viewers, tenants: Tenants) -> None:
+    def __init__(self, journal: Journal, viewers: Viewers, tenants: Tenants, ending: asyncio.Event) -> None:
         self._journal = journal
         self._viewers = viewers
         self._tenants = tenants
+        self._ending = ending
 
     def application(self) -> Starlette:
         """The ASGI application."""
@@ -69,11 +71,14 @@ class ReadApi:
         run = (await histories.head(request.path_params["run"])).key.run
         end = time.monotonic() + wait
         records = await histories.records(run, after, limit)
-        while not records and (left := end - time.monotonic()) > 0 and not await request.is_disconnected():
+        while not records and (left := end - time.monotonic()) > 0 and not await self._over(request):
             await self._journal.wait_change(min(POLL_SECONDS, left))
             records = await histories.records(run, after, limit)
         following = records[-1].seq if records else after
         return _answered({"items": events_json(records), "next": following})
+
+    async def _over(self, request: Request) -> bool:
+        return self._ending.is_set() or await request.is_disconnected()
 
 
 async def _runs(request: Request, histories: Histories) -> Response:

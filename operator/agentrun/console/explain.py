@@ -11,6 +11,7 @@ from agentrun.console.explain_recovery import recovery
 from agentrun.console.facts import Facts, gather
 from agentrun.console.histories import History
 from agentrun.console.summary import summary
+from agentrun.core.deadlines import idle_deadline
 from agentrun.core.events import EventRecord, ModelCompleted, SandboxStarted, decode
 from agentrun.core.ledger import LIMITED
 from agentrun.core.schedule import lacking
@@ -168,7 +169,7 @@ def _limits(state: State) -> Object:
         budget[json_name(name)] = {
             "granted": granted, "reserved": reserved, "used": used, "left": left, "beyondReserved": excess,
         }  # fmt: skip
-    deadlines = {"wallClockAt": state.wall_clock_deadline}
+    deadlines = {"wallClockAt": state.wall_clock_deadline, "idleAt": idle_deadline(state)}
     return {"budget": budget, "deadlines": deadlines | {f"{step.id}At": step.deadline for step in state.flying}}
 
 

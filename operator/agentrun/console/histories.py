@@ -1,5 +1,6 @@
 """One tenant's runs, as the journal has them: nothing here answers about anybody else's."""
 
+import asyncio
 import re
 from collections.abc import Iterable
 
@@ -80,17 +81,24 @@ class Histories:
         return found
 
     async def records(self, run: str, after: int, limit: int | None = None) -> list[EventRecord]:
-        """Events behind a sequence number."""
-        return await self._journal.events(run, after=after, limit=limit)
+        """Events behind a sequence number, each what its hash says. Raises Refusal 503."""
+        records = await self._journal.events(run, after=after, limit=limit)
+        before = records[0].prev_hash if records and after else chain.GENESIS
+        try:
+            chain.verify(records, after_seq=after, after_hash=before)
+        except CorruptHistory as error:
+            raise _corrupt(error) from error
+        return records
 
     async def history(self, run: str) -> History:
         """Everything, verified. Raises Refusal 503 on a history that does not hold or is of another build."""
         head = await self.head(run)
         records = tuple(await self._journal.events(head.key.run))
         try:
-            return verified(head, records)
+            # Beside the loop: one long history must not hold up who else waits, nor a lease in the same process.
+            return await asyncio.to_thread(verified, head, records)
         except CorruptHistory as error:
-            raise Refusal(503, "CorruptHistory", str(error)) from error
+            raise _corrupt(error) from error
         except (UnknownReducerVersion, msgspec.ValidationError) as error:
             message = f"this build cannot read the history of run {head.key.run} ({error}): use the build that wrote it"
             raise Refusal(503, "UnknownVersion", message) from error
@@ -101,6 +109,10 @@ class Histories:
         if data is None:
             raise Refusal(410, "Gone", f"the content {digest} is no longer kept")
         return data
+
+
+def _corrupt(error: CorruptHistory) -> Refusal:
+    return Refusal(503, "CorruptHistory", str(error))
 
 
 def named_blobs(records: Iterable[EventRecord]) -> frozenset[str]:

@@ -19,7 +19,7 @@ _log = structlog.get_logger()
 
 async def run_console(settings: Settings, journal: Journal, stop: asyncio.Event, kube: KubeClient) -> None:
     """Serve until `stop`. Raises CannotListen."""
-    api = ReadApi(journal, Viewers(kube.token_review), Tenants(kube))
+    api = ReadApi(journal, Viewers(kube.token_review), Tenants(kube), stop)
     names = (f"agentrun-read.{settings.operator_namespace}.svc", "agentrun-read")
     tls = tls_context(*server_certificate(new_keys(datetime.now(UTC)), names, datetime.now(UTC)))
     async with serving(api.application(), "0.0.0.0", settings.read_port, tls) as port:  # noqa: S104 - a Pod's own port

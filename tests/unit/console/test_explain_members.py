@@ -11,6 +11,7 @@ from tests.unit.console.moments import (
     head_of,
     new,
     out_of_budget,
+    pause,
     steps,
     stop,
     taken_over,
@@ -33,7 +34,7 @@ from agentrun.core.events import (
     Usage,
     VerificationCompleted,
 )
-from agentrun.core.plan import RunPlan
+from agentrun.core.plan import BudgetPlan, RunPlan
 
 # --- identity and state ---------------------------------------------------------------------------------------------
 
@@ -65,7 +66,7 @@ def test_a_waiting_call_shows_its_tool_and_deadline_R5() -> None:
     [step] = answer["state"]["unfinished"]
     assert step == {"step": "t1c0", "kind": "tool", "tool": "pay", "attempt": 1, "phase": "flying",
                     "deadlineAt": START + 10**9, "nextAttemptAt": 0}  # fmt: skip
-    assert answer["limits"]["deadlines"] == {"wallClockAt": 0, "t1c0At": START + 10**9}
+    assert answer["limits"]["deadlines"] == {"wallClockAt": 0, "idleAt": 0, "t1c0At": START + 10**9}
 
 
 # --- authority ------------------------------------------------------------------------------------------------------
@@ -250,6 +251,13 @@ def test_limits_tell_granted_reserved_used_and_left_R22() -> None:
     assert limits["modelCalls"] == {"granted": 10, "reserved": 0, "used": 1, "left": 9, "beyondReserved": 0}
     assert limits["mutations"] == {"granted": 3, "reserved": 1, "used": 0, "left": 2, "beyondReserved": 0}
     assert limits["outputBytes"]["granted"] is limits["outputBytes"]["left"] is None
+
+
+def test_a_run_that_waits_for_a_person_tells_when_it_is_given_up_R22() -> None:
+    plan = RunPlan(tools=TOOLS, budget=BudgetPlan(idle_seconds=60))
+    history = pause(working("read", plan=plan))
+    assert explained(history)["limits"]["deadlines"] == {"wallClockAt": 0, "idleAt": history.now.at + 60_000_000}
+    assert explained(stop(history))["limits"]["deadlines"]["idleAt"] == 0
 
 
 def test_what_was_used_without_a_reservation_is_not_hidden_R22() -> None:
