@@ -34,10 +34,11 @@ from agentrun.journal.postgres import PostgresJournal
 from agentrun.journal.sqlite import SqliteJournal
 
 RUNS = ["run-1", "run-10", "run-2", "run-20"]
-TENANTS = st.sampled_from([Tenant("here", "ns-1"), Tenant("here", "ns-2")])
-NAMES = st.sampled_from(["nightly", "weekly"])
+# mostly one of each, so that several runs answer to one question
+TENANTS = st.sampled_from([*[Tenant("here", "ns-1")] * 3, Tenant("here", "ns-2")])
+NAMES = st.sampled_from([*["nightly"] * 3, "weekly"])
 TEMPLATE = "sha256:" + "a" * 64
-DIGESTS = st.sampled_from([TEMPLATE, "sha256:" + "b" * 64])
+DIGESTS = st.sampled_from([*[TEMPLATE] * 3, "sha256:" + "b" * 64])
 OWNERS = st.sampled_from(["pod-1", "pod-2"])
 BODIES = st.binary(max_size=24) | st.just("\ud800\x00".encode("utf-8", "surrogatepass"))
 BLOBS = st.lists(BODIES.map(lambda data: Blob(sha256_digest(data), data)), max_size=2).map(tuple)
@@ -186,16 +187,18 @@ class SideBySide(RuleBasedStateMachine):
         head = self.oracle.head(run)
         fence = (head.fence if head else 0) + taken
         append = self.appended(data, run, [None] * (1 + more), fence=fence)
-        if head and moved == taken == 0 and data.draw(RARELY):
-            append = replace(append, blobs=(*append.blobs, WRONG))  # which of two faults is named is nobody's promise
         self.ask("append", replace(append, expected_seq=append.expected_seq + moved), label="append a result")
 
-    @rule(data=st.data(), times=st.integers(1, 5))
-    def go_on(self, data: st.DataObject, times: int) -> None:
-        """Result after result, as a healthy owner writes them."""
+    @rule(data=st.data(), times=st.integers(1, 4), ends=st.booleans())
+    def go_on(self, data: st.DataObject, times: int, ends: bool) -> None:
+        """Result after result, as a healthy owner writes them, maybe to the end."""
         run = data.draw(st.sampled_from([*self.oracle.rows]))
-        for _ in range(times):
+        for left in reversed(range(times)):
             append = self.appended(data, run, [None], fence=self.oracle.rows[run].fence)
+            if ends and not left:
+                append = replace(append, terminal=True, outcome=append.outcome or "Completed")
+            if data.draw(RARELY):  # here, where nothing else is wrong: which of two faults is named nobody promises
+                self.ask("append", replace(append, blobs=(*append.blobs, WRONG)), label="append a result")
             self.ask("append", append, label="append a result")
 
     @rule(data=st.data(), moved=MOSTLY_RIGHT, key=st.sampled_from(KEYS), under_fence=st.booleans())
@@ -299,8 +302,12 @@ class SideBySide(RuleBasedStateMachine):
         after: list[int] = []
         for journal, cursor in zip(self.journals, cursors, strict=True):
             following_here, runs = self.call(journal, "changed_since", cursor)
+            times = {head.key.run: head.updated_at for head in self.call(journal, "runs")}
+            newest = max(times.values())
             assert set(moved) <= set(runs)
-            assert sorted(runs) == [head.key.run for head in self.call(journal, "runs") if head.updated_at >= cursor]
+            assert sorted(runs) == [run for run, at in times.items() if at >= cursor]
+            assert self.call(journal, "changed_since", newest)[1] == [run for run, at in times.items() if at == newest]
+            assert self.call(journal, "changed_since", newest + 1)[1] == []
             assert following_here <= self.call(journal, "now")
             after.append(following_here)
         self.cursors.append((following, after))
