@@ -6,7 +6,7 @@ import pytest
 from tests.cluster.fixtures import NodeControl
 from tests.cluster.shell import wait_until
 from tests.e2e.conftest import Tenant, settle
-from tests.e2e.install import ROOT
+from tests.e2e.install import NAMESPACE, ROOT
 
 EXAMPLE = ROOT / "examples/01-fix-a-failing-test"
 STANDING = {"networkpolicy.networking.k8s.io/agentrun-default-deny", "serviceaccount/agentrun-sandbox",
@@ -98,18 +98,22 @@ def test_a_node_that_dies_with_the_sandbox_ends_the_run_as_lost_C38(tenant: Tena
     tenant.apply("hung-tool")
     tenant.state("hung-tool", "waiting_tool")
     node = tenant.pods()[0]["spec"]["nodeName"]
-    ours = tenant.kubectl.of("agentrun-system").items("pods")
-    if node in {pod["spec"]["nodeName"] for pod in ours}:
+    ours = tenant.kubectl.of(NAMESPACE)
+    operator = {pod["spec"]["nodeName"] for pod in ours.items("pods", "-l", "app.kubernetes.io/name=agentrun")}
+    if node in operator:
         tenant.kubectl("delete", "agentrun", "hung-tool", "--timeout=60s")
-        _elsewhere(tenant, {pod["spec"]["nodeName"] for pod in ours})
+        _elsewhere(tenant, operator)
         node = tenant.pods()[0]["spec"]["nodeName"]
     node_control.kill(node)
     status = tenant.finished("hung-tool", 150)
     assert (status["state"], status["reason"]) == ("failed", "SandboxLost")
+    node_control.restore(node)
+    for workload in ("agentrun", "agentrun-broker"):
+        ours("rollout", "status", f"statefulset/{workload}", "--timeout=150s", timeout=180)
 
 
 def _elsewhere(tenant: Tenant, busy: set[str]) -> None:
-    """Our own processes live on that node: let the sandbox be scheduled to the other one."""
+    """The operator lives on that node: let the sandbox be scheduled to the other one."""
     for name in busy:
         tenant.kubectl("cordon", name)
     try:

@@ -15,7 +15,7 @@ from tests.integration.postgres import PostgresServer
 
 from agentrun.core import chain
 from agentrun.core.digest import sha256_digest
-from agentrun.core.events import SteeringAdded
+from agentrun.core.events import EventRecord, SteeringAdded
 from agentrun.journal import open_journal
 from agentrun.journal.port import Blob, Journal, JournalUnavailable
 from agentrun.journal.runlog import RunLog
@@ -33,6 +33,16 @@ async def answers(journal: Journal, tries: int = 100) -> None:
         else:
             return
     raise TimeoutError("the store did not come back within ten seconds")
+
+
+async def again(journal: Journal, run: str) -> list[EventRecord]:
+    """The history, over connections some of which were cut while they lay idle."""
+    for _ in range(50):
+        try:
+            return await journal.events(run)
+        except JournalUnavailable:
+            await asyncio.sleep(0.05)
+    raise TimeoutError("the store did not answer")
 
 
 async def steer(log: RunLog, number: int) -> bool:
@@ -99,7 +109,7 @@ async def test_connections_cut_while_many_write_lose_nothing_that_was_answered(s
 
     await asyncio.gather(cut(), *(write(log) for log in logs))
     for log in logs:
-        events = await journal.events(log.state.uid)
+        events = await again(journal, log.state.uid)
         chain.verify(events)
         keys = [event.source_key for event in events if event.source_key and event.source_key.startswith("steering/")]
         assert set(keys) == done[log.state.uid]

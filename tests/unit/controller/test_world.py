@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from agentrun.controller.world import Kind, World
 
 Object = dict[str, Any]
-UIDS = st.sampled_from(["u1", "u2", "u3", "u4"])
+UIDS = st.sampled_from([f"u{number}" for number in range(9)])
 
 
 def run(uid: str, version: int = 1) -> Object:
@@ -59,11 +59,14 @@ class CacheMachine(RuleBasedStateMachine):
         self.server: set[str] = set()
         self.listed: set[str] | None = None
         self.missed: set[str] = set()
+        self.ever: set[str] = set()
 
     @rule(uid=UIDS)
     def create(self, uid: str) -> None:
+        if uid in self.ever:
+            return  # the API server gives no UID twice
+        self.ever.add(uid)
         self.server.add(uid)
-        self.missed.discard(uid)
         self.kind.put(run(uid))
 
     @rule(uid=UIDS)
